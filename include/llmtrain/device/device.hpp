@@ -1,0 +1,77 @@
+// Where memory lives and who counts it. Every allocation of the program that grows with the
+// model or the batch goes through a Device under a category, so that `--check` can run the
+// real code on the meta device and print what a run will allocate.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "llmtrain/core/types.hpp"
+#include "llmtrain/tensor/tensor_view.hpp"
+
+namespace llmtrain {
+
+enum class DeviceKind { cpu, meta };
+
+enum class MemoryUse { weights, gradients, moments, activations, workspace, communication };
+constexpr int kMemoryUses = 6;
+const char* name(MemoryUse use);
+
+class Buffer;
+
+// Counts what is allocated through it. One per rank; not thread-safe; must outlive its buffers.
+class Device {
+ public:
+  explicit Device(DeviceKind kind) : kind_(kind) {}
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  DeviceKind kind() const { return kind_; }
+  bool is_meta() const { return kind_ == DeviceKind::meta; }
+
+  // Zeroed memory aligned to 64 bytes. Throws Error(resources) naming size and use.
+  Buffer allocate(index_t bytes, MemoryUse use);
+
+  index_t used_bytes(MemoryUse use) const { return used_[static_cast<int>(use)]; }
+  index_t used_bytes() const;
+  index_t peak_bytes() const { return peak_; }
+  // The use of each category at the moment of the peak.
+  index_t peak_bytes(MemoryUse use) const { return at_peak_[static_cast<int>(use)]; }
+
+ private:
+  friend class Buffer;
+  void count(index_t bytes, MemoryUse use);
+
+  DeviceKind kind_;
+  std::array<index_t, kMemoryUses> used_{}, at_peak_{};
+  index_t peak_ = 0;
+};
+
+// Owns one allocation; move-only. Empty when default-constructed.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~Buffer();
+
+  index_t bytes() const { return bytes_; }
+  explicit operator bool() const { return device_ != nullptr; }
+  // All of it as f32 elements in one dimension.
+  TensorView floats() const { return {data_, Dtype::f32, Shape{bytes_ / 4}}; }
+  std::byte* data() const { return data_; }
+
+ private:
+  friend class Device;
+  void swap(Buffer& other) noexcept;
+
+  Device* device_ = nullptr;
+  std::byte* data_ = nullptr;
+  index_t bytes_ = 0;
+  MemoryUse use_ = MemoryUse::workspace;
+};
+
+}  // namespace llmtrain

@@ -1,0 +1,36 @@
+// Matrix products of row-major matrices with fused epilogues.
+#pragma once
+
+#include "llmtrain/device/context.hpp"
+
+namespace llmtrain::ops {
+
+enum class Transpose { no, yes };
+enum class Output { overwrite, accumulate };
+
+struct MatmulOptions {
+  Transpose a = Transpose::no;
+  Transpose b = Transpose::no;
+  Output output = Output::overwrite;
+};
+
+// out (=|+=) op(a) op(b);  out [m, n], op(a) [m, k], op(b) [k, n], all f32, none aliased.
+void matmul(Context& ctx, TensorView out, TensorView a, TensorView b,
+            MatmulOptions options = {});
+
+// y = x Wt + bias;  y [tokens, out], x [tokens, in], weight [out, in], bias [out] or empty
+// (count 0) for none.
+void linear_forward(Context& ctx, TensorView y, TensorView x, TensorView weight,
+                    TensorView bias);
+
+struct LinearGradients {
+  TensorView dx;       // [tokens, in], overwritten; empty when not wanted
+  TensorView dweight;  // [out, in], accumulated
+  TensorView dbias;    // [out], accumulated; empty for none
+};
+
+// dx = dy W;  dweight += dyt x;  dbias += column sums of dy.
+void linear_backward(Context& ctx, const LinearGradients& gradients, TensorView dy,
+                     TensorView x, TensorView weight);
+
+}  // namespace llmtrain::ops

@@ -1,0 +1,79 @@
+#include "llmtrain/device/device.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+namespace llmtrain {
+
+const char* name(MemoryUse use) {
+  switch (use) {
+    case MemoryUse::weights:
+      return "weights";
+    case MemoryUse::gradients:
+      return "gradients";
+    case MemoryUse::moments:
+      return "moments";
+    case MemoryUse::activations:
+      return "activations";
+    case MemoryUse::workspace:
+      return "workspace";
+    case MemoryUse::communication:
+      return "communication";
+  }
+  return "?";
+}
+
+index_t Device::used_bytes() const {
+  return std::accumulate(used_.begin(), used_.end(), index_t{0});
+}
+
+void Device::count(index_t bytes, MemoryUse use) {
+  used_[static_cast<int>(use)] += bytes;
+  const index_t total = used_bytes();
+  if (total > peak_) {
+    peak_ = total;
+    at_peak_ = used_;
+  }
+}
+
+Buffer Device::allocate(index_t bytes, MemoryUse use) {
+  require(bytes >= 0, "negative allocation ", bytes);
+  Buffer buffer;
+  buffer.device_ = this;
+  buffer.bytes_ = bytes;
+  buffer.use_ = use;
+  if (!is_meta() && bytes > 0) {
+    // mmap: page-aligned, zeroed by the kernel, and returned to it at once when freed.
+    void* const data = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) {
+      buffer.device_ = nullptr;
+      fail(Status::resources, "cannot allocate ", bytes >> 20, " MiB for ", name(use), ": ",
+           std::strerror(errno), " (", used_bytes() >> 20,
+           " MiB are in use; reduce batch.micro, or shard with parallel.zero)");
+    }
+    madvise(data, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
+    buffer.data_ = static_cast<std::byte*>(data);
+  }
+  count(bytes, use);
+  return buffer;
+}
+
+Buffer::~Buffer() {
+  if (device_ == nullptr) return;
+  device_->count(-bytes_, use_);
+  if (data_ != nullptr) munmap(data_, static_cast<std::size_t>(bytes_));
+}
+
+void Buffer::swap(Buffer& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(use_, other.use_);
+}
+
+}  // namespace llmtrain
