@@ -51,8 +51,8 @@ struct Located {
   const char* text;
   std::source_location where;
   // NOLINTNEXTLINE(google-explicit-constructor): implicit so that a literal is enough
-  Located(const char* text, std::source_location where = std::source_location::current())
-      : text(text), where(where) {}
+  Located(const char* literal, std::source_location caller = std::source_location::current())
+      : text(literal), where(caller) {}
 };
 
 // Throws Error(internal) with file and line unless `condition` holds: for contracts between

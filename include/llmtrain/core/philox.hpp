@@ -46,9 +46,9 @@ inline PhiloxBlock philox_at(PhiloxKey key, std::uint64_t group, std::uint32_t p
                 key);
 }
 
-// Uniform in (0, 1): the 24 high bits, centred.
+// Uniform in (0, 1): the 23 high bits, centred (with 24 the largest would round to 1).
 inline float uniform_float(std::uint32_t bits) {
-  return (static_cast<float>(bits >> 8) + 0.5f) * 0x1p-24f;
+  return (static_cast<float>(bits >> 9) + 0.5f) * 0x1p-23f;
 }
 
 }  // namespace llmtrain
