@@ -20,26 +20,31 @@ class Dataset {
  public:
   Dataset() = default;  // no samples
 
+  // `document_end`: the id that ends a document when documents are masked, else -1. The
+  // files are shared, because a held-out part and the rest read the same open ones.
+  Dataset(std::shared_ptr<const std::vector<TokenFile>> files, index_t seq_len,
+          index_t vocabulary, std::int32_t document_end);
+
+  // Samples [first, first + samples) of this set as a set of their own.
+  Dataset part(index_t first, index_t samples) const;
+
   index_t samples() const { return samples_; }
   index_t seq_len() const { return seq_len_; }
   // Labels of one epoch.
   index_t tokens() const { return samples_ * seq_len_; }
   index_t vocabulary() const { return vocabulary_; }
-  // With a document mask the id that ends a document, else -1.
   std::int32_t document_end() const { return document_end_; }
 
   // The seq_len + 1 tokens of sample `index` in [0, samples()). Throws as
   // TokenFile::read.
   void read(std::span<std::int32_t> tokens, index_t index) const;
 
-  // Changes when the files' base names, order, sizes or (sampled) contents do; 32 hex
-  // digits, for the checkpoint. Reads a few KiB of every file: one rank is enough.
+  // Equal for equal samples under equal indices: it covers the files' base names, order,
+  // sizes and (sampled) contents, the sequence length and which part of them this set is.
+  // 32 hex digits, for the checkpoint. Reads a few KiB of every file: one rank is enough.
   std::string fingerprint() const;
 
  private:
-  friend class DatasetBuilder;
-
-  // Shared, because a held-out part and the rest read the same open files.
   std::shared_ptr<const std::vector<TokenFile>> files_;
   std::vector<index_t> file_begins_;  // first sample of each file, then their total
   index_t first_ = 0;  // of the files' samples; this set is the next samples_

@@ -47,12 +47,16 @@ class TokenFile {
   std::string fingerprint() const;
 
  private:
+  TokenFile(const std::string& path, DataFormat format);
   void open_regular();
   void parse_header();
-  void check_raw();
+  void check_raw() const;
   void read_bytes(std::span<std::byte> bytes, index_t offset) const;
+  [[noreturn]] void refuse_id(std::int32_t id, index_t position,
+                              index_t vocabulary) const;
 
   std::string path_;
+  DataFormat format_;
   int descriptor_ = -1;
   dev_t device_ = 0;
   ino_t inode_ = 0;
@@ -61,7 +65,6 @@ class TokenFile {
   int token_bytes_ = 1;
   index_t tokens_ = 0;
   std::int32_t end_of_text_ = -1;
-  DataFormat format_;
 };
 
 }  // namespace llmtrain::data
