@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
     listeners.Append(new FailurePrinter(rank));
   }
   const char* const limit = std::getenv("LLMTRAIN_TEST_SECONDS");
-  listeners.Append(new Watchdog(rank, std::chrono::seconds(limit ? std::atoi(limit) : 240)));
+  listeners.Append(new Watchdog(rank, std::chrono::seconds(limit ? std::atoi(limit) : 60)));
   int failed = RUN_ALL_TESTS();
   MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   MPI_Finalize();

@@ -1,9 +1,9 @@
 // The vocabulary of communication. A communicator is a fixed, ordered group of ranks.
 //
-// Every call is collective over the group unless said: all ranks make the same calls in the
-// same order with the same counts. Sums are taken in rank order in f32 and rounded once, so a
-// result depends neither on how a buffer is cut nor on which algorithm carried it.
-// A group of one is valid everywhere and moves nothing.
+// Every call is collective over the group unless said: all ranks make the same calls in
+// the same order with the same counts. Sums are taken in rank order in f32 and rounded
+// once, so a result depends neither on how a buffer is cut nor on which algorithm carried
+// it. A group of one is valid everywhere and moves nothing.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace llmtrain {
 
-// Elements that this rank has sent, by kind; for a group of N and a tensor of n elements an
-// all_gather or reduce_scatter counts (N-1)/N n and an all_reduce twice that.
+// Elements that this rank has sent, by kind; for a group of N and a tensor of n elements
+// an all_gather or reduce_scatter counts (N-1)/N n and an all_reduce twice that.
 struct Traffic {
   index_t all_gather = 0, reduce_scatter = 0, all_reduce = 0;
 };
@@ -29,16 +29,18 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // slice = sum over ranks of that rank's full[rank() * n, ...]; full has size() * n elements,
-  // slice n; slice may lie in full at its own place, and nowhere else.
+  // slice = sum over ranks of that rank's full[rank() * n, ...]; full has size() * n
+  // elements, slice n; slice may lie in full at its own place, and nowhere else.
   void reduce_scatter(TensorView slice, TensorView full);
-  // full[r * n, ...] = slice of rank r, for all r; slice may lie in full at its own place.
+  // full[r * n, ...] = slice of rank r, for all r; slice may lie in full at its own
+  // place.
   void all_gather(TensorView full, TensorView slice);
   // x = sum over ranks of x; any count.
   void all_reduce(TensorView x);
 
-  // One value of each rank, in rank order; host data, such as partial norms and flags.
-  std::vector<double> all_gather(double value);
+  // The values of each rank, one rank after another; host data, such as partial norms and
+  // flags. All ranks give equally many.
+  virtual std::vector<double> all_gather(std::span<const double> values) = 0;
   // Bytes of any length of each rank, in rank order, on every rank.
   virtual std::vector<std::string> all_gather(const std::string& bytes) = 0;
   // The bytes of rank `root` on every rank.
@@ -49,6 +51,9 @@ class Communicator {
   virtual std::unique_ptr<Communicator> split(int color) = 0;
 
   const Traffic& traffic() const { return traffic_; }
+
+  // Shared memory that this rank holds for staging.
+  virtual index_t staging_bytes() const { return 0; }
 
  protected:
   virtual void do_reduce_scatter(TensorView slice, TensorView full) = 0;
@@ -62,7 +67,8 @@ class Communicator {
 // A group of one.
 std::unique_ptr<Communicator> make_self_communicator();
 
-// Pretends to be rank `rank` of `size`: moves nothing, counts traffic. For the meta device.
+// Pretends to be rank `rank` of `size`: moves nothing, counts traffic. For the meta
+// device.
 std::unique_ptr<Communicator> make_counting_communicator(int rank, int size);
 
 }  // namespace llmtrain

@@ -1,5 +1,6 @@
-// Errors carry the status that the process ends with; require() checks what a user, a file or
-// a caller can get wrong and is always on (assert is for what only a bug can break).
+// Errors carry the status that the process ends with; require() checks what a user, a
+// file or a caller can get wrong and is always on (assert is for what only a bug can
+// break).
 #pragma once
 
 #include <source_location>
@@ -9,7 +10,8 @@
 
 namespace llmtrain {
 
-// The documented exit statuses of every program (values follow sysexits.h where it has one).
+// The documented exit statuses of every program (values follow sysexits.h where it has
+// one).
 enum class Status {
   finished = 0,
   usage = 2,           // command line or input file
@@ -51,12 +53,14 @@ struct Located {
   const char* text;
   std::source_location where;
   // NOLINTNEXTLINE(google-explicit-constructor): implicit so that a literal is enough
-  Located(const char* literal, std::source_location caller = std::source_location::current())
+  Located(const char* literal,
+          std::source_location caller = std::source_location::current())
       : text(literal), where(caller) {}
 };
 
-// Throws Error(internal) with file and line unless `condition` holds: for contracts between
-// parts of the program. What a user can get wrong throws through fail() with its own status.
+// Throws Error(internal) with file and line unless `condition` holds: for contracts
+// between parts of the program. What a user can get wrong throws through fail() with its
+// own status.
 template <class... Args>
 void require(bool condition, Located message, const Args&... args) {
   if (!condition) [[unlikely]] {

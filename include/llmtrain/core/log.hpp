@@ -1,5 +1,5 @@
-// Lines for people. One rank speaks (the others construct a silent log); warnings are said
-// once and repeated at the end.
+// Lines for people. One rank speaks (the others construct a silent log); warnings are
+// said once and repeated at the end.
 #pragma once
 
 #include <string>

@@ -1,9 +1,9 @@
 // Philox4x32-10, the counter-based generator behind every random number of the program.
 // Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 //
-// Randomness is indexed by meaning: a key says what is drawn (seed, purpose, name), a counter
-// says which one (element, position in the global batch, step). Nothing depends on the layout,
-// and there is no generator state to store beyond the seed.
+// Randomness is indexed by meaning: a key says what is drawn (seed, purpose, name), a
+// counter says which one (element, position in the global batch, step). Nothing depends
+// on the layout, and there is no generator state to store beyond the seed.
 #pragma once
 
 #include <array>
@@ -41,8 +41,8 @@ PhiloxKey philox_key(std::uint64_t seed, std::string_view purpose, std::string_v
 // `step`; draw e of element 4k+e is component e.
 inline PhiloxBlock philox_at(PhiloxKey key, std::uint64_t group, std::uint32_t position,
                              std::uint32_t step) {
-  return philox({static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(group >> 32),
-                 position, step},
+  return philox({static_cast<std::uint32_t>(group),
+                 static_cast<std::uint32_t>(group >> 32), position, step},
                 key);
 }
 

@@ -1,0 +1,96 @@
+#include "shared_stage.hpp"
+
+#include <immintrin.h>
+#include <sched.h>
+
+#include <new>
+
+#include "mpi_check.hpp"
+
+namespace llmtrain {
+
+namespace {
+
+// Spins briefly, then yields: with more ranks than cores the awaited rank needs this
+// core.
+void wait_until_at_least(const std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+  constexpr int kSpins = 2000;
+  for (int spin = 0; counter.load(std::memory_order_acquire) < value;) {
+    if (spin < kSpins) {
+      ++spin;
+      _mm_pause();
+    } else {
+      sched_yield();
+    }
+  }
+}
+
+}  // namespace
+
+SharedStage::SharedStage(MPI_Comm node) {
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
+                "counters are shared between processes");
+  int size = 0;
+  MPI_Comm_rank(node, &rank_);
+  MPI_Comm_size(node, &size);
+  void* own = nullptr;
+  MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN);
+  const int code =
+      MPI_Win_allocate_shared(bytes(), 1, MPI_INFO_NULL, node, &own, &window_);
+  if (code != MPI_SUCCESS) {
+    fail(Status::resources, "cannot allocate ", bytes() * size >> 10,
+         " KiB of shared memory for ", size,
+         " ranks; check the size and the free space of /dev/shm");
+  }
+  areas_.resize(static_cast<std::size_t>(size));
+  for (int r = 0; r < size; ++r) {
+    MPI_Aint area_bytes = 0;
+    int unit = 0;
+    mpi_check(MPI_Win_shared_query(window_, r, &area_bytes, &unit,
+                                   &areas_[static_cast<std::size_t>(r)]),
+              "MPI_Win_shared_query");
+  }
+  new (own) Counters{};
+  MPI_Barrier(node);
+}
+
+SharedStage::~SharedStage() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (!finalized) MPI_Win_free(&window_);
+}
+
+SharedStage::Counters& SharedStage::counters(int node_rank) const {
+  return *std::launder(
+      reinterpret_cast<Counters*>(areas_[static_cast<std::size_t>(node_rank)]));
+}
+
+float* SharedStage::slot(int node_rank) const {
+  return reinterpret_cast<float*>(areas_[static_cast<std::size_t>(node_rank)] + kHeader) +
+         static_cast<index_t>(exchange_ % 2) * kSlotFloats;
+}
+
+void SharedStage::begin() {
+  ++exchange_;
+  if (exchange_ <= 2) return;
+  for (std::size_t r = 0; r < areas_.size(); ++r) {
+    wait_until_at_least(counters(static_cast<int>(r)).consumed, exchange_ - 2);
+  }
+}
+
+float* SharedStage::own_slot() { return slot(rank_); }
+
+void SharedStage::publish() {
+  counters(rank_).published.store(exchange_, std::memory_order_release);
+}
+
+const float* SharedStage::await(int node_rank) {
+  wait_until_at_least(counters(node_rank).published, exchange_);
+  return slot(node_rank);
+}
+
+void SharedStage::end() {
+  counters(rank_).consumed.store(exchange_, std::memory_order_release);
+}
+
+}  // namespace llmtrain
