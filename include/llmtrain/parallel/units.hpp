@@ -1,0 +1,111 @@
+// Units carry sharding. A unit is one ParameterSet with its buffers: weights, gradients
+// and Adam's moments, each one flat padded range, whole or cut into equal slices over the
+// ranks of the data-parallel group (Rajbhandari et al. 2020, "ZeRO"). Replication, ZeRO 1
+// to 3, clipping and checkpoints are operations on units; nothing here knows what a layer
+// computes.
+//
+//   stage   weights   gradients   moments   communication of a step
+//   0       whole     whole       whole     all_reduce of gradients
+//   1       whole     whole       slice     reduce_scatter of gradients, all_gather of
+//   weights 2       whole     slice       slice     reduce_scatter each micro-batch,
+//   all_gather 3       slice     slice       slice     all_gather before each use,
+//   reduce_scatter each
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/device/context.hpp"
+#include "llmtrain/layers/parameter.hpp"
+
+namespace llmtrain {
+
+enum class ZeroStage { replicate = 0, optimizer = 1, gradients = 2, weights = 3 };
+
+// The view of one rank on one unit that the optimizer, the norm and checkpoints work on.
+// All views have equal counts and cover elements [begin, begin + count) of the unit's
+// flat range.
+struct UnitSlice {
+  const ParameterSet* parameters;
+  index_t begin;
+  TensorView weights, gradients, exp_avg, exp_avg_sq;
+
+  index_t count() const { return weights.count(); }
+  // How many of the elements weight decay applies to: they come first.
+  index_t decayed_count() const;
+};
+
+class Units {
+ public:
+  // Allocates on ctx.device, initialises the weights from `seed`. `data` (the
+  // data-parallel group) and the context must outlive this. Elements padded so that each
+  // slice is a multiple of 64; slices without a single parameter are fine.
+  Units(Context& ctx, Communicator& data, ZeroStage stage,
+        std::vector<std::unique_ptr<ParameterSet>> sets, std::uint64_t seed);
+  ~Units();
+  Units(const Units&) = delete;
+  Units& operator=(const Units&) = delete;
+
+  int count() const { return static_cast<int>(units_.size()); }
+  const ParameterSet& parameters(int unit) const;
+  ZeroStage stage() const { return stage_; }
+  index_t parameter_count() const;
+
+  // A step: begin_step(); then for each micro-batch begin_micro_batch() and, around each
+  // use of a unit, the calls below; then end of the last backward pass leaves every
+  // gradient reduced.
+  void begin_step();
+  enum class MicroBatch { more_follow, last };
+  void begin_micro_batch(MicroBatch place) { place_ = place; }
+
+  // Makes the weights of a unit readable by its layers, until as many releases.
+  // Collective under stage 3.
+  void acquire_weights(int unit);
+  void release_weights(int unit);
+  // Makes the gradients of a unit accumulate in its layers' handles.
+  void acquire_gradients(int unit);
+  // The unit's backward pass of this micro-batch is done: reduces what the stage reduces
+  // now. Collective.
+  void finish_gradients(int unit);
+
+  // This rank's ZeRO 1 slice of a unit, the same in every stage: norms and checkpoints.
+  UnitSlice slice(int unit);
+  // What this rank updates: the slice, or under stage 0 the whole unit.
+  UnitSlice updated_part(int unit);
+  // Weights were updated: makes them current on every rank. Collective.
+  void publish_weights();
+
+ private:
+  struct Unit;
+  class Pool;
+
+  Unit& at(int unit) { return *units_[static_cast<std::size_t>(unit)]; }
+  UnitSlice part(Unit& unit, index_t begin, index_t count);
+  void allocate(Unit& unit);
+
+  Context& ctx_;
+  Communicator& data_;
+  ZeroStage stage_;
+  MicroBatch place_ = MicroBatch::last;
+  std::unique_ptr<Pool> weight_pool_, gradient_pool_;
+  std::vector<std::unique_ptr<Unit>> units_;
+};
+
+// Acquires a unit's weights for the life of the object.
+class WeightsInUse {
+ public:
+  WeightsInUse(Units& units, int unit) : units_(units), unit_(unit) {
+    units_.acquire_weights(unit_);
+  }
+  ~WeightsInUse() { units_.release_weights(unit_); }
+  WeightsInUse(const WeightsInUse&) = delete;
+  WeightsInUse& operator=(const WeightsInUse&) = delete;
+
+ private:
+  Units& units_;
+  int unit_;
+};
+
+}  // namespace llmtrain
