@@ -14,8 +14,8 @@ struct AdamWStep {
 
 // g = gradient_scale * gradient;  p *= 1 - lr wd;  m = b1 m + (1 - b1) g;
 // v = b2 v + (1 - b2) g^2;  p -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps).
-// All f32, equal counts. Each element's result depends on that element alone, bit for bit,
-// so it is the same however the tensor is cut.
+// All f32, equal counts. Each element's result depends on that element alone, bit for
+// bit, so it is the same however the tensor is cut.
 void adamw(Context& ctx, TensorView weights, TensorView exp_avg, TensorView exp_avg_sq,
            TensorView gradients, const AdamWStep& step);
 

@@ -1,13 +1,13 @@
-// Causal grouped-query attention in tiles with an online softmax; the [seq, seq] matrix is
-// never stored. Dao et al. 2022 (FlashAttention), algorithms 1 and 4.
+// Causal grouped-query attention in tiles with an online softmax; the [seq, seq] matrix
+// is never stored. Dao et al. 2022 (FlashAttention), algorithms 1 and 4.
 #pragma once
 
 #include "llmtrain/ops/dropout.hpp"
 
 namespace llmtrain::ops {
 
-// Legend: B sequences, T tokens each, H query heads, G key/value heads (H % G == 0; query head
-// h reads key/value head h / (H / G)), D head_dim. Scores are scaled by 1 / sqrt(D).
+// Legend: B sequences, T tokens each, H query heads, G key/value heads (H % G == 0; query
+// head h reads key/value head h / (H / G)), D head_dim. Scores are scaled by 1 / sqrt(D).
 struct AttentionShape {
   index_t sequences, seq_len, heads, kv_heads, head_dim;
   index_t columns() const { return (heads + 2 * kv_heads) * head_dim; }

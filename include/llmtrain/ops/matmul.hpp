@@ -18,8 +18,8 @@ struct MatmulOptions {
 void matmul(Context& ctx, TensorView out, TensorView a, TensorView b,
             MatmulOptions options = {});
 
-// y = x Wt + bias;  y [tokens, out], x [tokens, in], weight [out, in], bias [out] or empty
-// (count 0) for none.
+// y = x Wt + bias;  y [tokens, out], x [tokens, in], weight [out, in], bias [out] or
+// empty (count 0) for none.
 void linear_forward(Context& ctx, TensorView y, TensorView x, TensorView weight,
                     TensorView bias);
 

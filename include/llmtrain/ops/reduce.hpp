@@ -5,8 +5,8 @@
 
 namespace llmtrain::ops {
 
-// Sum of |x|^p in double over f32 elements (p = infinity: the maximum; NaN propagates in both).
-// The order of additions depends only on the count, never on the thread count.
+// Sum of |x|^p in double over f32 elements (p = infinity: the maximum; NaN propagates in
+// both). The order of additions depends only on the count, never on the thread count.
 double sum_of_powers(Context& ctx, TensorView x, double p);
 
 // Sum in double, same order rule.
