@@ -24,8 +24,9 @@ struct StepBatches {
 StepBatches read_step(const Dataset& dataset, Sampler& sampler, const Share& share,
                       index_t counter);
 
-// Keeps up to kStepsAhead steps ready. Made, used and destroyed by one thread; it can be
-// destroyed at any time, and waits then for at most the step being read.
+// Keeps kStepsAhead steps ready, and never holds more. Made, used and destroyed by one
+// thread; it can be destroyed at any time, and waits then for at most the step being
+// read.
 class Loader {
  public:
   static constexpr int kStepsAhead = 2;

@@ -52,8 +52,8 @@ class TokenFile {
   void parse_header();
   void check_raw() const;
   void read_bytes(std::span<std::byte> bytes, index_t offset) const;
-  [[noreturn]] void refuse_id(std::int32_t id, index_t position,
-                              index_t vocabulary) const;
+  void check_ids(std::span<const std::int32_t> tokens, index_t begin,
+                 index_t vocabulary) const;
 
   std::string path_;
   DataFormat format_;

@@ -201,6 +201,18 @@ TEST(Refusals, AllFaultsAtOnce) {
   EXPECT_EQ(std::ranges::count(text, '\n'), 3) << text;
 }
 
+TEST(Refusals, WhatIsToBeMendedDecidesTheStatus) {
+  const TempFolder folder;
+  ASSERT_EQ(::symlink("a.bin", (folder / "a.bin").c_str()), 0);
+  const auto status = [&] {
+    return error_of([&] { open_datasets(raw_config(folder / "*.bin"), kSeqLen, 300); })
+        .status();
+  };
+  EXPECT_EQ(status(), Status::io);
+  folder.write("b.bin", "");
+  EXPECT_EQ(status(), Status::bad_data);
+}
+
 TEST(Refusals, ConfigurationAgainstItselfAndTheModel) {
   const TempFolder folder;
   const auto path = folder.write("a.bin", kGood);

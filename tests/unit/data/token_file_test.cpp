@@ -71,6 +71,8 @@ TEST(TokenFile, IdOutsideTheVocabularyIsNamed) {
   EXPECT_EQ(read(file, 1, 2, 64), (std::vector{2, 63}));
   expect_error(error_of([&] { read(file, 1, 4, 64); }), Status::bad_data,
                {path, "token 3 has the id 64", "0 to 63", "vocabulary of 64"});
+  expect_error(error_of([&] { read(file, 2, 2, 64); }), Status::bad_data,
+               {"token 3 has the id 64"});
   const TokenFile wide(folder.write("b.bin", bytes_of<std::uint32_t>({0xffffffff})),
                        DataFormat::raw, 4);
   expect_error(error_of([&] { read(wide, 0, 1, 64); }), Status::bad_data,
