@@ -1,0 +1,34 @@
+// Token embedding, with learned positions where the family has them.
+#pragma once
+
+#include "llmtrain/layers/parameter.hpp"
+#include "llmtrain/layers/pass.hpp"
+
+namespace llmtrain {
+
+struct EmbeddingSettings {
+  index_t vocabulary, padded_vocabulary, width;
+  index_t positions;  // 0: no learned positions
+  Initializer initializer;
+  std::uint64_t seed;  // of dropout
+};
+
+class Embedding {
+ public:
+  // Rows embedding/tokens/weight and embedding/positions/weight.
+  Embedding(ParameterSet& set, const EmbeddingSettings& settings);
+
+  // [tokens, width], saved; ids i32 [sequences, seq_len].
+  TensorView forward(const Pass& pass, TensorView ids) const;
+  void backward(const Pass& pass, TensorView dy, TensorView ids) const;
+
+  // [padded vocabulary, width]: what a tied head reads.
+  const Parameter& tokens() const { return tokens_; }
+
+ private:
+  index_t width_;
+  PhiloxKey dropout_key_;
+  Parameter tokens_, positions_;
+};
+
+}  // namespace llmtrain

@@ -1,0 +1,40 @@
+#include "llmtrain/layers/embedding.hpp"
+
+#include "llmtrain/ops/embedding.hpp"
+
+namespace llmtrain {
+
+Embedding::Embedding(ParameterSet& set, const EmbeddingSettings& settings)
+    : width_(settings.width),
+      dropout_key_(philox_key(settings.seed, "dropout", "embedding")) {
+  tokens_ = set.declare({{.name = "embedding/tokens/weight",
+                          .shape = {settings.vocabulary, width_},
+                          .initializer = settings.initializer,
+                          .decayed = true,
+                          .split = Split::vocabulary,
+                          .padded_rows = settings.padded_vocabulary}});
+  if (settings.positions > 0) {
+    positions_ = set.declare({{.name = "embedding/positions/weight",
+                               .shape = {settings.positions, width_},
+                               .initializer = settings.initializer,
+                               .decayed = true}});
+  }
+}
+
+TensorView Embedding::forward(const Pass& pass, TensorView ids) const {
+  const TensorView y = pass.save(width_);
+  ops::embedding_forward(pass.ctx, y, ids.flat(), tokens_.weight(),
+                         positions_.exists() ? positions_.weight() : TensorView{},
+                         pass.seq_len);
+  ops::dropout(pass.ctx, y, y, pass.dropout_with(dropout_key_));
+  return y;
+}
+
+void Embedding::backward(const Pass& pass, TensorView dy, TensorView ids) const {
+  const ArenaScope scope(pass.ctx.scratch);
+  ops::embedding_backward(pass.ctx, tokens_.gradient(),
+                          positions_.exists() ? positions_.gradient() : TensorView{},
+                          pass.undrop(dy, dropout_key_), ids.flat(), pass.seq_len);
+}
+
+}  // namespace llmtrain
