@@ -8,6 +8,7 @@
 
 #include "ops/attention_tiles.hpp"
 #include "ops/fast_exp.hpp"
+#include "ops/largest.hpp"
 
 namespace llmtrain::ops::cpu {
 namespace {
@@ -43,22 +44,20 @@ struct RowState {
 // returns the factor that brings earlier sums to the new maximum. Invisible keys become
 // 0.
 float soften(float* scores, RowState& state) {
-  float largest = state.largest;
-#pragma omp simd reduction(max : largest)
-  for (index_t j = 0; j < kKeys; ++j) largest = std::max(largest, scores[j]);
-  if (largest == kMinusInfinity) {  // nothing visible yet
+  const float top = largest(scores, kKeys, state.largest);
+  if (top == kMinusInfinity) {  // nothing visible yet
     std::fill_n(scores, kKeys, 0.0f);
     return 1.0f;
   }
   float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
   for (index_t j = 0; j < kKeys; ++j) {
-    scores[j] = fast_exp(scores[j] - largest);
+    scores[j] = fast_exp(scores[j] - top);
     sum += scores[j];
   }
-  const float correction = fast_exp(state.largest - largest);
+  const float correction = fast_exp(state.largest - top);
   state.sum = state.sum * correction + sum;
-  state.largest = largest;
+  state.largest = top;
   return correction;
 }
 

@@ -3,23 +3,16 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <limits>
 
 #include "ops/cpu_kernels.hpp"
 #include "ops/fast_exp.hpp"
+#include "ops/largest.hpp"
 
 namespace llmtrain::ops::cpu {
 namespace {
 
 constexpr index_t kPiece =
     1024;  // exponentials summed in f32 before they go into a double
-
-float largest(const float* row, index_t count) {
-  float result = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : result)
-  for (index_t i = 0; i < count; ++i) result = std::max(result, row[i]);
-  return result;
-}
 
 enum class Keep { no, yes };
 
