@@ -176,11 +176,22 @@ UnitSlice Units::updated_part(int unit) {
   return slice(unit);
 }
 
+void Units::gather_whole(Unit& unit, const Buffer& buffer) {
+  const TensorView whole = buffer.floats();
+  if (whole.count() != unit.padded) return;
+  data_.all_gather(whole, whole.flat(unit.slice_begin, unit.slice));
+}
+
 void Units::publish_weights() {
-  if (stage_ == ZeroStage::replicate || stage_ == ZeroStage::weights) return;
+  if (stage_ == ZeroStage::replicate) return;  // every rank has updated the whole
+  for (auto& unit : units_) gather_whole(*unit, unit->weights);
+}
+
+void Units::publish_slices() {
   for (auto& unit : units_) {
-    const TensorView whole = unit->weights.floats();
-    data_.all_gather(whole, whole.flat(unit->slice_begin, unit->slice));
+    gather_whole(*unit, unit->weights);
+    gather_whole(*unit, unit->exp_avg);
+    gather_whole(*unit, unit->exp_avg_sq);
   }
 }
 

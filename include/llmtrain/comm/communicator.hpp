@@ -16,10 +16,12 @@
 
 namespace llmtrain {
 
-// Elements that this rank has sent, by kind; for a group of N and a tensor of n elements
-// an all_gather or reduce_scatter counts (N-1)/N n and an all_reduce twice that.
+// Elements that this rank has sent, by kind, and the time that the calls took, waiting
+// for other ranks included. For a group of N and a tensor of n elements an all_gather or
+// reduce_scatter counts (N-1)/N n and an all_reduce twice that.
 struct Traffic {
   index_t all_gather = 0, reduce_scatter = 0, all_reduce = 0;
+  double seconds = 0;
 };
 
 class Communicator {

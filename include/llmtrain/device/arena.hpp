@@ -1,4 +1,5 @@
-// A stack of tensors in one buffer: activations of a micro-batch, or scratch within an op.
+// A stack of tensors in one buffer: activations of a micro-batch, or scratch within an
+// op.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +8,9 @@
 
 namespace llmtrain {
 
-// Hands out memory by bumping an offset. On the meta device, or while `measuring`, capacity is
-// unlimited and only the high-water mark is kept, which is how a real arena gets its size.
+// Hands out memory by bumping an offset. On the meta device, or while `measuring`,
+// capacity is unlimited and only the high-water mark is kept, which is how a real arena
+// gets its size.
 class Arena {
  public:
   // An arena that measures: every tensor is null, high_water() says what would be needed.

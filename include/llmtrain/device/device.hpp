@@ -1,6 +1,6 @@
-// Where memory lives and who counts it. Every allocation of the program that grows with the
-// model or the batch goes through a Device under a category, so that `--check` can run the
-// real code on the meta device and print what a run will allocate.
+// Where memory lives and who counts it. Every allocation of the program that grows with
+// the model or the batch goes through a Device under a category, so that `--check` can
+// run the real code on the meta device and print what a run will allocate.
 #pragma once
 
 #include <array>
@@ -13,13 +13,21 @@ namespace llmtrain {
 
 enum class DeviceKind { cpu, meta };
 
-enum class MemoryUse { weights, gradients, moments, activations, workspace, communication };
+enum class MemoryUse {
+  weights,
+  gradients,
+  moments,
+  activations,
+  workspace,
+  communication
+};
 constexpr int kMemoryUses = 6;
 const char* name(MemoryUse use);
 
 class Buffer;
 
-// Counts what is allocated through it. One per rank; not thread-safe; must outlive its buffers.
+// Counts what is allocated through it. One per rank; not thread-safe; must outlive its
+// buffers.
 class Device {
  public:
   explicit Device(DeviceKind kind) : kind_(kind) {}

@@ -76,6 +76,9 @@ class Units {
   UnitSlice updated_part(int unit);
   // Weights were updated: makes them current on every rank. Collective.
   void publish_weights();
+  // The slices were filled from elsewhere (weights and moments): makes what is whole in
+  // this stage current on every rank. Collective.
+  void publish_slices();
 
  private:
   struct Unit;
@@ -84,6 +87,7 @@ class Units {
   Unit& at(int unit) { return *units_[static_cast<std::size_t>(unit)]; }
   UnitSlice part(Unit& unit, index_t begin, index_t count);
   void allocate(Unit& unit);
+  void gather_whole(Unit& unit, const Buffer& buffer);
 
   Context& ctx_;
   Communicator& data_;

@@ -37,6 +37,12 @@ class Shape {
     result.extents_[0] = rows;
     return result;
   }
+  // The index of the first element: as many dimensions, all zero.
+  Shape origin() const {
+    Shape result = *this;
+    result.extents_ = {};
+    return result;
+  }
   bool operator==(const Shape&) const = default;
 
   std::string text() const {

@@ -1,4 +1,5 @@
-// TensorView: what crosses every boundary. It borrows; the Buffer or Arena behind it owns.
+// TensorView: what crosses every boundary. It borrows; the Buffer or Arena behind it
+// owns.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +9,8 @@
 
 namespace llmtrain {
 
-// Dense row-major elements of one dtype. The data pointer is null on the meta device, where
-// shapes are real and memory is only counted.
+// Dense row-major elements of one dtype. The data pointer is null on the meta device,
+// where shapes are real and memory is only counted.
 class TensorView {
  public:
   TensorView() = default;
@@ -38,14 +39,15 @@ class TensorView {
   }
   // Elements [begin, begin + count) as one dimension.
   TensorView flat(index_t begin, index_t count) const {
-    require(begin >= 0 && count >= 0 && begin + count <= this->count(), "elements ", begin,
-            " + ", count, " of ", shape_.text());
+    require(begin >= 0 && count >= 0 && begin + count <= this->count(), "elements ",
+            begin, " + ", count, " of ", shape_.text());
     return {offset(begin), dtype_, Shape{count}};
   }
   TensorView flat() const { return flat(0, count()); }
   // The same elements in another shape of equal count.
   TensorView as(Shape shape) const {
-    require(shape.count() == count(), "cannot view ", shape_.text(), " as ", shape.text());
+    require(shape.count() == count(), "cannot view ", shape_.text(), " as ",
+            shape.text());
     return {data_, dtype_, shape};
   }
 

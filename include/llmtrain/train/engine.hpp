@@ -1,0 +1,101 @@
+// The computing part of training: device, model, units, and one optimizer step. It knows
+// neither files nor signals nor text; on the meta device it runs without memory, which is
+// how the arenas get their sizes and `--check` its figures.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "llmtrain/comm/grid.hpp"
+#include "llmtrain/config/config.hpp"
+#include "llmtrain/io/state.hpp"
+#include "llmtrain/model/transformer.hpp"
+
+namespace llmtrain {
+
+// This rank's share of a global batch.
+struct StepInput {
+  std::span<const ModelInput> micro_batches;
+  index_t valid_tokens = 0;  // labels in them that are not ignored
+  index_t step = 0;          // 0, 1, ...: of the dropout masks
+  index_t applied_step = 1;  // AdamW's t if this step is applied
+  double learning_rate = 0;
+  unsigned flags = 0;  // any bits; every rank gets the bits of all
+};
+
+// The same on every rank.
+struct StepOutcome {
+  double loss = 0;           // mean over the valid tokens of the global batch, nats
+  double gradient_norm = 0;  // before clipping
+  index_t valid_tokens = 0;  // of the global batch
+  bool applied = false;      // false: loss or gradient was not finite, nothing changed
+  unsigned flags = 0;
+};
+
+struct EvaluationSum {
+  double loss = 0;  // sum over tokens, nats
+  index_t tokens = 0;
+};
+
+// Bytes of the two arenas.
+struct ArenaSizes {
+  index_t saved = 0, scratch = 0;
+};
+
+// Where the time of the steps went, in seconds of this rank since construction.
+struct EngineTimes {
+  double forward_backward = 0, optimizer = 0;  // without the communication in them
+  double communication = 0;
+};
+
+class Engine {
+ public:
+  // Allocates everything and initialises the weights. `config` is checked and resolved
+  // (batch.micro included). Collective over the grid, which must outlive the engine.
+  // Throws Error(resources) when memory does not suffice.
+  Engine(const Config& config, ProcessGrid& grid);
+
+  // The engine that rank `data_rank` of `data_ranks` would be, on the meta device, after
+  // one step and one evaluation: device().peak_bytes() is what the real one allocates.
+  static std::unique_ptr<Engine> plan(const Config& config, int data_rank,
+                                      int data_ranks);
+
+  // One optimizer step. Collective.
+  StepOutcome train_step(const StepInput& input);
+  // Sums over this rank's micro-batch, without dropout. Collective: all ranks call
+  // equally often. Not reduced.
+  double evaluate(const ModelInput& input);
+  // Logits after the last of `tokens` (at most model.context), f32 on the host.
+  // Collective.
+  std::vector<float> last_logits(std::span<std::int32_t> tokens);
+
+  // This rank's pieces of every tensor, as checkpoints hold them.
+  std::vector<io::Piece> pieces();
+  // Weights were loaded into pieces(): makes them current everywhere. Collective.
+  void weights_loaded();
+
+  Units& units() { return *units_; }
+  Device& device() { return device_; }
+  EngineTimes times() const;
+
+ private:
+  Engine(const Config& config, DeviceKind kind, ArenaSizes sizes, Communicator& world,
+         Communicator& data);
+  Engine(const Config& config, std::unique_ptr<Communicator> pretended);
+  static ArenaSizes measure(const Config& config, const Communicator& data);
+  void run_on_meta();
+
+  std::unique_ptr<Communicator> pretended_;  // owns world and data on the meta device
+  Config config_;
+  Communicator& world_;
+  Communicator& data_;
+  Device device_;
+  Arena saved_, scratch_;
+  Context ctx_;
+  Transformer model_;
+  std::unique_ptr<Units> units_;
+  EngineTimes times_;
+};
+
+}  // namespace llmtrain
