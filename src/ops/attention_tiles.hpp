@@ -56,12 +56,16 @@ inline void pack_rows(float* to, HeadRows from, index_t begin, index_t valid,
 // to[head_dim, kKeys] = transposed rows, zeros beyond `valid` keys.
 inline void pack_transposed(float* to, HeadRows from, index_t begin, index_t valid,
                             index_t head_dim) {
-  for (index_t j = 0; j < valid; ++j) {
-    const float* const source = from.row(begin + j);
-    for (index_t d = 0; d < head_dim; ++d) to[d * kKeys + j] = source[d];
-  }
-  for (index_t d = 0; valid < kKeys && d < head_dim; ++d) {
-    std::fill(to + d * kKeys + valid, to + (d + 1) * kKeys, 0.0f);
+  for (index_t j = 0; j < kKeys; j += kLanes) {
+    index_t d = 0;
+    for (; j + kLanes <= valid && d + kLanes <= head_dim; d += kLanes) {
+      transpose_block(to + d * kKeys + j, kKeys, from.row(begin + j) + d, from.stride);
+    }
+    for (; d < head_dim; ++d) {
+      for (index_t i = j; i < j + kLanes; ++i) {
+        to[d * kKeys + i] = i < valid ? from.row(begin + i)[d] : 0.0f;
+      }
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstring>
+#include <utility>
 
 #include "llmtrain/core/types.hpp"
 
@@ -81,6 +82,35 @@ inline void multiply_add(float* c, index_t ldc, LeftMatrix a, const float* b, in
                         b + j, ldb, depth);
     }
   }
+}
+
+// a0 b0 a1 b1 ... of the lower (half 0) or upper (half 1) lanes of a and b.
+template <int half, int... lane>
+Lanes interleave(Lanes a, Lanes b, std::integer_sequence<int, lane...>) {
+  return __builtin_shufflevector(
+      a, b, (half * kLanes / 2 + lane / 2 + (lane % 2 == 0 ? 0 : kLanes))...);
+}
+
+// to[kLanes, kLanes] = transposed from. Interleaving the first half of the rows with the
+// second moves the highest bit of an element's row to the lowest of its column; done once
+// for each bit, rows and columns have changed places.
+inline void transpose_block(float* to, index_t ldt, const float* from, index_t ldf) {
+  using Sequence = std::make_integer_sequence<int, kLanes>;
+  Lanes rows[kLanes], next[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) rows[i] = load(from + i * ldf);
+#pragma GCC unroll 4
+  for (int width = 1; width < kLanes; width *= 2) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes / 2; ++i) {
+      next[2 * i] = interleave<0>(rows[i], rows[i + kLanes / 2], Sequence());
+      next[2 * i + 1] = interleave<1>(rows[i], rows[i + kLanes / 2], Sequence());
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) rows[i] = next[i];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) store(to + i * ldt, rows[i]);
 }
 
 }  // namespace llmtrain::ops::cpu
