@@ -21,8 +21,7 @@ inline constexpr std::uint64_t kLowHalf = 0xFFFFFFFF;
 // The 64-bit products of the lower halves with `factor`.
 inline WideLanes product(WideLanes a, std::uint32_t factor) {
 #if defined(__AVX512F__)
-  // Compilers do not find this instruction and multiply 64 x 64 bits, at three times its
-  // cost.
+  // Compilers do not find this instruction; their 64 x 64 bits cost three times as much.
   return reinterpret_cast<WideLanes>(
       _mm512_maskz_mul_epu32(0xFF, reinterpret_cast<__m512i>(a),
                              _mm512_set1_epi64(static_cast<long long>(factor))));

@@ -24,6 +24,10 @@ struct Precision {
   double tolerance;
 };
 
+inline void PrintTo(const Precision& precision, std::ostream* out) {
+  *out << name(precision.dtype);
+}
+
 // f32: sums of n terms err by about sqrt(n) / 2 roundings of 6e-8; the shapes here have n
 // of some hundreds, and a result goes through at most a few such sums: 2e-6 is 33
 // roundings.
