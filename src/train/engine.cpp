@@ -147,6 +147,8 @@ std::vector<io::Piece> Engine::pieces() {
   return pieces;
 }
 
+EngineTimes Engine::times() const { return times_; }
+
 void Engine::weights_loaded() { units_->publish_slices(); }
 
 }  // namespace llmtrain

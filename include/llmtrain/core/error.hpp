@@ -25,14 +25,20 @@ enum class Status {
   interrupted = 130,
 };
 
+// Whether every rank of the job throws the same error: then one of them tells it and all end
+// in order; otherwise the rank that throws ends the others.
+enum class Reach { one_rank, every_rank };
+
 class Error : public std::runtime_error {
  public:
-  Error(Status status, const std::string& message)
-      : std::runtime_error(message), status_(status) {}
+  Error(Status status, const std::string& message, Reach reach = Reach::one_rank)
+      : std::runtime_error(message), status_(status), reach_(reach) {}
   Status status() const { return status_; }
+  Reach reach() const { return reach_; }
 
  private:
   Status status_;
+  Reach reach_;
 };
 
 // The arguments written one after another, as by operator<<.
@@ -46,6 +52,12 @@ std::string cat(const Args&... args) {
 template <class... Args>
 [[noreturn]] void fail(Status status, const Args&... args) {
   throw Error(status, cat(args...));
+}
+
+// For faults that every rank finds alike, in data that all have.
+template <class... Args>
+[[noreturn]] void fail_everywhere(Status status, const Args&... args) {
+  throw Error(status, cat(args...), Reach::every_rank);
 }
 
 // A format-like first argument that remembers where require() was called.

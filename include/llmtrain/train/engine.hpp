@@ -75,8 +75,8 @@ class Engine {
   // Weights were loaded into pieces(): makes them current everywhere. Collective.
   void weights_loaded();
 
-  Units& units() { return *units_; }
-  Device& device() { return device_; }
+  const Units& units() const { return *units_; }
+  const Device& device() const { return device_; }
   EngineTimes times() const;
 
  private:

@@ -1,0 +1,138 @@
+// llmtrain: trains decoder-only language models. `mpirun -np 8 ./llmtrain --input run.ini`
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+
+#include "app/runtime.hpp"
+#include "app/version.hpp"
+#include "llmtrain/app/options.hpp"
+#include "llmtrain/comm/mpi_runtime.hpp"
+#include "llmtrain/config/run_length.hpp"
+#include "llmtrain/train/console.hpp"
+#include "llmtrain/train/trainer.hpp"
+
+namespace llmtrain {
+namespace {
+
+app::Input read_input(const app::CommandLine& line, Communicator& world) {
+  std::string text;
+  app::together(world, [&] {
+    if (world.rank() == 0) text = app::read_input_file(line.input);
+  });
+  text = world.broadcast(text, 0);
+  app::Input input;
+  app::together(world, [&] { input = app::read_input(line, text, world.size()); });
+  return input;
+}
+
+void make_run_directory(const std::string& directory, Communicator& world) {
+  app::together(world, [&] {
+    if (world.rank() != 0) return;
+    std::error_code error;
+    std::filesystem::create_directories(directory, error);
+    if (error) {
+      fail(Status::io, "run.directory = ", directory, ": cannot be made: ", error.message());
+    }
+  });
+}
+
+void print_data(Log& log, const Config& config, const data::Datasets& datasets,
+                index_t total_steps) {
+  const double epochs =
+      static_cast<double>(total_steps * config.batch.global) /
+      static_cast<double>(datasets.train.samples());
+  log.line("data       ", datasets.train.samples(), " samples of ", config.model.context,
+           " tokens to train on, ", datasets.validation.samples(), " to validate on");
+  log.line("run        ", total_steps, " steps of ", config.batch.global, " samples (",
+           total_steps * config.batch.global * config.model.context, " tokens, ", epochs,
+           " epochs), micro-batch ", config.batch.micro);
+}
+
+Status check(const app::Input& input, Communicator& world, Log& log) {
+  print_model(log, input.config, *Engine::plan(input.config, world.rank(), world.size()));
+  log.line("check      the input is valid");
+  return Status::finished;
+}
+
+Status run(const app::CommandLine& line, Communicator& world, Log& log, const Timer& started) {
+  const app::Input input = read_input(line, world);
+  const Config& config = input.config;
+  log.line(app::version_text());
+  const int threads = app::set_threads(world, config.run.threads, log);
+  log.line("ranks      ", app::describe_hosts(world, threads), ", zero ",
+           config.parallel.zero);
+  log.line(app::echo(input));
+
+  data::Datasets datasets;
+  index_t total_steps = 0;
+  app::together(world, [&] {
+    datasets = data::open_datasets(config.data, config.model.context, config.model.vocabulary);
+    total_steps = llmtrain::total_steps(config.train, datasets.train.samples(),
+                                        config.batch.global, config.model.context);
+    app::check_schedule(input, total_steps);
+  });
+  print_data(log, config, datasets, total_steps);
+  if (line.mode == app::Mode::check) return check(input, world, log);
+
+  make_run_directory(config.run.directory, world);
+  GridShape shape;
+  shape[Axis::data] = world.size();
+  ProcessGrid grid(world, shape);
+  const RunDescription description{
+      .resolved_input = app::resolved_ini(config),
+      .version = app::version(),
+      .total_steps = total_steps,
+      .wall_seconds = static_cast<double>(
+          wall_time_seconds(config.run.wall_time).value_or(0)),
+      .started = started};
+  return Trainer(config, description, grid, datasets, log).run();
+}
+
+Status start(int argc, char** argv, Communicator& world, Log& log, const Timer& started) {
+  app::CommandLine line;
+  app::together(world, [&] { line = app::parse_command_line(argc, argv); });
+  switch (line.mode) {
+    case app::Mode::help:
+      log.line(app::help_text());
+      return Status::finished;
+    case app::Mode::version:
+      log.line(app::version_text());
+      return Status::finished;
+    case app::Mode::print_reference:
+      log.line(app::reference_ini());
+      return Status::finished;
+    case app::Mode::train:
+    case app::Mode::check:
+      return run(line, world, log, started);
+  }
+  return Status::internal;
+}
+
+// An error that every rank has is told once and all end in order; any other ends the job.
+Status report(const Error& error, Communicator& world) {
+  if (error.reach() == Reach::every_rank || world.size() == 1) {
+    if (world.rank() == 0) std::fprintf(stderr, "llmtrain: %s\n", error.what());
+    return error.status();
+  }
+  std::fprintf(stderr, "llmtrain: [rank %d on %s] %s\n", world.rank(),
+               app::host_name().c_str(), error.what());
+  MpiRuntime::abort(error.status());
+}
+
+}  // namespace
+}  // namespace llmtrain
+
+int main(int argc, char** argv) {
+  using namespace llmtrain;
+  const Timer started;
+  MpiRuntime mpi(&argc, &argv);
+  const auto world = make_world_communicator();
+  Log log(world->rank() == 0);
+  try {
+    return static_cast<int>(start(argc, argv, *world, log, started));
+  } catch (const Error& error) {
+    return static_cast<int>(report(error, *world));
+  } catch (const std::exception& error) {
+    return static_cast<int>(report(Error(Status::internal, error.what()), *world));
+  }
+}
