@@ -21,7 +21,7 @@ constexpr auto kLlama = ModelFamily::llama;
 // clang-format off
 constexpr Preset kPresets[] = {
     // name          family  layers heads kv   width   mlp  context vocab  tied  epsilon theta
-    {"shakespeare",  kGpt2,   6,    6,   6,   384,  1536,   256,    256, true,  1e-5, 1e4},
+    {"shakespeare",  kGpt2,   6,    6,   6,   384,  1536,   256,      0, true,  1e-5, 1e4},
     {"gpt2-124m",    kGpt2,  12,   12,  12,   768,  3072,  1024,  50257, true,  1e-5, 1e4},
     {"gpt2-350m",    kGpt2,  24,   16,  16,  1024,  4096,  1024,  50257, true,  1e-5, 1e4},
     {"gpt2-774m",    kGpt2,  36,   20,  20,  1280,  5120,  1024,  50257, true,  1e-5, 1e4},

@@ -32,6 +32,7 @@ struct Setting {
   std::string key;    // "model.heads"
   std::string value;  // as written
   std::string place;  // "run.ini:12" or "command line"
+  int line = 0;       // in the input file; 0: on the command line
 };
 
 struct CommandLine {
@@ -53,19 +54,17 @@ std::string read_input_file(const std::string& path);
 // model.vocabulary, batch.micro, checkpoint.directory) and where its values came from.
 struct Input {
   Config config;
+  std::string name;  // of the input file, or "command line"
   // By key: a Setting's place, or "default", "preset" or "derived".
   std::map<std::string, std::string> places;
 };
 
 // Defaults, then model.preset, then the input file's text, then the command line; derived
-// values; check(). `line.input` only names the text in messages. Throws one Error(usage)
+// values; then what keys demand of each other and of the number of data-parallel ranks.
+// `line.input` only names the text in messages. Throws one Error(usage)
 // with a line for each fault, such as
 //   run.ini:12: model.heads = -1: must be an integer from 1 to 1024 (attention heads ...)
 Input read_input(const CommandLine& line, const std::string& text, int ranks);
-
-// What keys demand of each other and of the number of data-parallel ranks: a line for
-// each fault, with the place, the values and the way out. read_input() has called it.
-std::vector<std::string> check(const Input& input, int ranks);
 
 // What the schedule demands of the run's length. read_input() has called it unless
 // train.epochs is given: then the caller does, once the data are open. Throws as above.

@@ -53,7 +53,7 @@ struct DataConfig {
   std::string validation;            // the same; empty: see validation_fraction
   double validation_fraction = 0.0;  // in [0, 1): the last part of the training samples
                                      // that is held out when `validation` is empty
-  int token_bytes = 2;               // of format raw: 2 or 4
+  std::int64_t token_bytes = 2;      // of format raw: 2 or 4
   DataOrder order = DataOrder::shuffled;
   bool document_mask = false;     // neither attention nor labels cross documents
   std::int64_t end_of_text = -1;  // the id that ends a document; -1: what the format says
