@@ -75,6 +75,7 @@ class Engine {
   // Weights were loaded into pieces(): makes them current everywhere. Collective.
   void weights_loaded();
 
+  Units& units() { return *units_; }
   const Units& units() const { return *units_; }
   const Device& device() const { return device_; }
   EngineTimes times() const;
