@@ -32,6 +32,11 @@ constexpr ModeOption kModes[] = {
     {"check", Mode::check, "read and validate the input and the data, print, end"},
 };
 
+std::string long_name(const ModeOption& mode) {
+  const std::string names = mode.names;
+  return names.substr(0, names.find(','));
+}
+
 po::options_description described_options() {
   constexpr unsigned kColumns = 99, kSentenceColumns = 60;
   po::options_description all("", kColumns, kSentenceColumns);
@@ -76,7 +81,7 @@ std::string positional_hint(const std::string& argument) {
 std::string option_hint(const std::string& name) {
   std::vector<std::string> names = {"input"};
   for (const ModeOption& mode : kModes) {
-    names.emplace_back(mode.names, std::string_view(mode.names).find(','));
+    names.push_back(long_name(mode));
   }
   const std::string near = nearest(name, names);
   return near.empty() ? key_hint(name) : " (did you mean --" + near + "?)";
@@ -130,8 +135,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   }
   throw_if_any(std::move(faults));
   for (const ModeOption& mode : kModes) {
-    const std::string_view names = mode.names;
-    if (!seen.contains(std::string(names.substr(0, names.find(','))))) continue;
+    if (!seen.contains(long_name(mode))) continue;
     line.mode = mode.mode;
     break;
   }

@@ -70,7 +70,7 @@ std::vector<Row> rows(Config& c) {
     integer("model.width", c.model.width, 1, 131072, "elements",
             "width of the residual stream; a multiple of model.heads"),
     integer("model.mlp_width", c.model.mlp_width, 0, 1048576, "elements",
-            "inner width of the MLP; 0: 4 width (gpt2), 8/3 width, rounded to 64 (llama)"),
+            "inner width of the MLP; 0: 4 width (gpt2), 8/3 width up to 64s (llama)"),
     integer("model.context", c.model.context, 1, 1048576, "tokens",
             "length of a sequence"),
     integer("model.vocabulary", c.model.vocabulary, 0, 16777216, "ids",

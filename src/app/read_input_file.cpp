@@ -19,7 +19,7 @@ std::string read_input_file(const std::string& path) {
   if (!file) refuse();
   std::string text;
   std::array<char, 65536> buffer;
-  // One block too many shows parse_file() that the file is too large; pipes may be endless.
+  // One block too many shows parse_file() that it is too large; pipes may be endless.
   while (text.size() <= kLargestFile) {
     const std::size_t bytes = std::fread(buffer.data(), 1, buffer.size(), file.get());
     if (bytes == 0) break;
