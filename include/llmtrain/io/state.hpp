@@ -43,8 +43,10 @@ struct Progress {
   std::int64_t best_validation_step = 0;
   std::uint64_t seed = 0;
   std::string data_fingerprint;
-  std::int64_t required_ranks =
-      0;  // the data-parallel size that the data order needs; 0: any
+  // The data-parallel size that the data order needs; 0: any.
+  std::int64_t required_ranks = 0;
+
+  bool operator==(const Progress&) const = default;
 };
 
 // What wrote it; may differ between runs that are otherwise equal.
@@ -53,6 +55,7 @@ struct Provenance {
   std::string layout;   // "data 4, zero 2"
   std::string version;  // of the program
   std::string hosts;
+  std::string time;  // filled in when saving: "2026-01-31 12:00:00 UTC"
 };
 
 }  // namespace llmtrain::io
