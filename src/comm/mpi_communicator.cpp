@@ -24,20 +24,26 @@ struct Part {
   index_t begin, count;
 };
 
-// sources[0] + sources[1] + ... element by element, in that order, in blocks that stay in
-// L1.
+// sources[0] + sources[1] + ... element by element, in that order. A group of elements stays in
+// registers while the sources pass by.
 void sum_in_order(float* out, const std::vector<const float*>& sources, index_t count) {
-  constexpr index_t kBlock = 1024;
-  alignas(64) float block[kBlock];
-  for (index_t begin = 0; begin < count; begin += kBlock) {
-    const index_t n = std::min(kBlock, count - begin);
-    std::memcpy(block, sources[0] + begin, static_cast<std::size_t>(n) * sizeof(float));
+  constexpr index_t kGroup = 64;
+  index_t begin = 0;
+  for (; begin + kGroup <= count; begin += kGroup) {
+    float sums[kGroup];
+    std::copy_n(sources[0] + begin, kGroup, sums);
     for (std::size_t source = 1; source < sources.size(); ++source) {
       const float* const x = sources[source] + begin;
-#pragma omp simd
-      for (index_t i = 0; i < n; ++i) block[i] += x[i];
+      for (index_t i = 0; i < kGroup; ++i) sums[i] += x[i];
     }
-    std::memcpy(out + begin, block, static_cast<std::size_t>(n) * sizeof(float));
+    std::copy_n(sums, kGroup, out + begin);
+  }
+  for (; begin < count; ++begin) {
+    float sum = sources[0][begin];
+    for (std::size_t source = 1; source < sources.size(); ++source) {
+      sum += sources[source][begin];
+    }
+    out[begin] = sum;
   }
 }
 

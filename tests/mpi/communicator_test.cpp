@@ -53,8 +53,8 @@ class Collectives : public testing::TestWithParam<int> {
   std::unique_ptr<Communicator> comm_;
 };
 
-// Counts around the size of an exchange, which is 2^17 elements.
-const index_t kCounts[] = {0, 1, 64, 1000, (1 << 17) - 1, (1 << 17) + 65, 700001};
+// Counts around the size of an exchange, 2^15 elements.
+const index_t kCounts[] = {0, 1, 64, 1000, (1 << 15) - 1, (1 << 15) + 65, 700001};
 
 TEST_P(Collectives, AllReduceSumsInRankOrder) {
   for (const index_t n : kCounts) {
