@@ -25,22 +25,27 @@ app::Input read_input(const app::CommandLine& line, Communicator& world) {
   return input;
 }
 
-void make_run_directory(const std::string& directory, Communicator& world) {
+// Makes the directory and holds it, on rank 0, for the life of the result.
+std::unique_ptr<app::RunLock> take_run_directory(const std::string& directory,
+                                                 Communicator& world, Log& log) {
+  std::unique_ptr<app::RunLock> lock;
   app::together(world, [&] {
     if (world.rank() != 0) return;
     std::error_code error;
     std::filesystem::create_directories(directory, error);
     if (error) {
-      fail(Status::io, "run.directory = ", directory, ": cannot be made: ", error.message());
+      fail(Status::io, "run.directory = ", directory,
+           ": cannot be made: ", error.message());
     }
+    lock = std::make_unique<app::RunLock>(directory, log);
   });
+  return lock;
 }
 
 void print_data(Log& log, const Config& config, const data::Datasets& datasets,
                 index_t total_steps) {
-  const double epochs =
-      static_cast<double>(total_steps * config.batch.global) /
-      static_cast<double>(datasets.train.samples());
+  const double epochs = static_cast<double>(total_steps * config.batch.global) /
+                        static_cast<double>(datasets.train.samples());
   log.line("data       ", datasets.train.samples(), " samples of ", config.model.context,
            " tokens to train on, ", datasets.validation.samples(), " to validate on");
   log.line("run        ", total_steps, " steps of ", config.batch.global, " samples (",
@@ -54,7 +59,8 @@ Status check(const app::Input& input, Communicator& world, Log& log) {
   return Status::finished;
 }
 
-Status run(const app::CommandLine& line, Communicator& world, Log& log, const Timer& started) {
+Status run(const app::CommandLine& line, Communicator& world, Log& log,
+           const Timer& started) {
   const app::Input input = read_input(line, world);
   const Config& config = input.config;
   log.line(app::version_text());
@@ -66,7 +72,8 @@ Status run(const app::CommandLine& line, Communicator& world, Log& log, const Ti
   data::Datasets datasets;
   index_t total_steps = 0;
   app::together(world, [&] {
-    datasets = data::open_datasets(config.data, config.model.context, config.model.vocabulary);
+    datasets =
+        data::open_datasets(config.data, config.model.context, config.model.vocabulary);
     total_steps = llmtrain::total_steps(config.train, datasets.train.samples(),
                                         config.batch.global, config.model.context);
     app::check_schedule(input, total_steps);
@@ -74,7 +81,7 @@ Status run(const app::CommandLine& line, Communicator& world, Log& log, const Ti
   print_data(log, config, datasets, total_steps);
   if (line.mode == app::Mode::check) return check(input, world, log);
 
-  make_run_directory(config.run.directory, world);
+  const auto lock = take_run_directory(config.run.directory, world, log);
   GridShape shape;
   shape[Axis::data] = world.size();
   ProcessGrid grid(world, shape);
@@ -82,8 +89,8 @@ Status run(const app::CommandLine& line, Communicator& world, Log& log, const Ti
       .resolved_input = app::resolved_ini(config),
       .version = app::version(),
       .total_steps = total_steps,
-      .wall_seconds = static_cast<double>(
-          wall_time_seconds(config.run.wall_time).value_or(0)),
+      .wall_seconds =
+          static_cast<double>(wall_time_seconds(config.run.wall_time).value_or(0)),
       .started = started};
   return Trainer(config, description, grid, datasets, log).run();
 }

@@ -1,10 +1,14 @@
 #include "runtime.hpp"
 
+#include <fcntl.h>
 #include <omp.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <map>
 #include <vector>
 
@@ -78,6 +82,24 @@ int set_threads(Communicator& world, std::int64_t wanted, Log& log) {
   }
   return threads;
 }
+
+RunLock::RunLock(const std::string& directory, Log& log) {
+  const std::string path = directory + "/.lock";
+  descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0)
+    fail(Status::io, path, ": cannot be opened: ", std::strerror(errno));
+  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  if (errno != EWOULDBLOCK) {
+    log.warn(path, ": cannot be locked (", std::strerror(errno),
+             "): see to it that no other run uses this directory");
+    return;
+  }
+  close(descriptor_);
+  fail(Status::usage, "run.directory = ", directory,
+       ": another run is using it; wait for it, stop it, or choose another directory");
+}
+
+RunLock::~RunLock() { close(descriptor_); }
 
 std::string describe_hosts(Communicator& world, int threads) {
   const auto ranks = ranks_by_host(world);

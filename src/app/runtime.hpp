@@ -21,6 +21,20 @@ int set_threads(Communicator& world, std::int64_t wanted, Log& log);
 
 std::string host_name();
 
+// One run at a time in a directory: holds a lock on <directory>/.lock while it lives (flock,
+// so a dead process leaves none). A file system without locks is a warning.
+class RunLock {
+ public:
+  // Throws Error(usage) when another process holds it.
+  RunLock(const std::string& directory, Log& log);
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 // "4 ranks x 2 threads on 2 hosts: node1 (2 ranks), node2 (2)". Collective.
 std::string describe_hosts(Communicator& world, int threads);
 

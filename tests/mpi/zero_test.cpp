@@ -4,6 +4,7 @@
 //   within
 //       f32 rounding with it
 //   I4  every data-parallel size follows one curve: loss 2e-6, norm 1e-5, relative
+//   the memory that the meta device counts is what the run allocates, to the byte
 //   I6  micro-batches and ranks do not change the loss, labels masked unevenly
 #include <gtest/gtest.h>
 
@@ -31,6 +32,12 @@ Result run(const Config& config, Communicator& world) {
   Result result;
   result.curve = tiny::train(engine, config, kSteps, world.rank(), world.size());
   result.state = tiny::state(engine);
+  const auto plan = Engine::plan(config, world.rank(), world.size());
+  for (int use = 0; use < kMemoryUses; ++use) {
+    const auto which = static_cast<MemoryUse>(use);
+    EXPECT_EQ(engine.device().peak_bytes(which), plan->device().peak_bytes(which))
+        << name(which) << ", stage " << config.parallel.zero;
+  }
   return result;
 }
 
