@@ -78,13 +78,18 @@ std::string positional_hint(const std::string& argument) {
              shown(argument), "?)");
 }
 
-std::string option_hint(const std::string& name) {
+// The key that somebody who wrote `name` may have meant, or else one of `others`.
+std::string hint(const char* dashes, const std::string& name,
+                 std::vector<std::string> others) {
+  for (const Row& row : default_rows()) others.push_back(row.key);
+  const std::string near = nearest(name, others);
+  return near.empty() ? "" : cat(" (did you mean ", dashes, near, "?)");
+}
+
+std::vector<std::string> mode_names() {
   std::vector<std::string> names = {"input"};
-  for (const ModeOption& mode : kModes) {
-    names.push_back(long_name(mode));
-  }
-  const std::string near = nearest(name, names);
-  return near.empty() ? key_hint(name) : " (did you mean --" + near + "?)";
+  for (const ModeOption& mode : kModes) names.push_back(long_name(mode));
+  return names;
 }
 
 po::parsed_options parsed_arguments(int argc, const char* const* argv) {
@@ -123,9 +128,14 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     after_unknown = option.unregistered && option.value.empty();
     if (positional) continue;
     if (option.unregistered) {
-      refuse(shown(option.original_tokens.at(0)), ": unknown option", option_hint(key));
+      refuse(shown(option.original_tokens.at(0)), ": unknown option",
+             hint("--", key, mode_names()));
     } else if (!seen.insert(key).second) {
       refuse("--", key, " is given twice");
+    } else if (option.original_tokens.size() > 1 &&
+               option.value.at(0).starts_with("--")) {
+      // Boost takes the next option for the value.
+      refuse("--", key, " has no value; hint: --", key, "=VALUE");
     } else if (key == "input") {
       line.input = option.value.at(0);
       if (line.input.empty()) refuse("--input needs the name of a file");
@@ -147,7 +157,7 @@ std::string help_text() {
   text << "llmtrain trains decoder-only transformers (GPT-2, Llama) on MPI ranks:\n"
        << "  mpirun -np 8 ./llmtrain --input run.ini [--section.key=value ...]\n"
        << described_options();
-  return text.str();
+  return without_last_newline(text.str());
 }
 
 namespace {
@@ -192,7 +202,7 @@ class Assignment {
                         cat(setting.place, ": ", shown(setting.key), text...)});
     };
     const Row* row = find_row(rows_, setting.key);
-    if (!row) return refuse(": unknown key", key_hint(setting.key));
+    if (!row) return refuse(": unknown key", hint("", setting.key, {}));
     if (setting.line > 0) {
       const auto [first, fresh] = first_lines_.emplace(setting.key, setting.line);
       if (!fresh) return refuse(": already given in line ", first->second);

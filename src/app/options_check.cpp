@@ -6,6 +6,7 @@
 
 #include "app/options_faults.hpp"
 #include "app/options_rows.hpp"
+#include "app/options_values.hpp"
 #include "llmtrain/config/run_length.hpp"
 #include "llmtrain/data/dataset.hpp"
 
@@ -108,7 +109,7 @@ void check_batch(Conflicts& conflicts, const BatchConfig& batch, index_t ranks) 
   if (batch.global % ranks != 0) {
     conflicts.add({"batch.global"}, "must be a multiple of the number of ranks, ", ranks,
                   "; hint: ", multiples_around("batch.global", batch.global, ranks),
-                  ", or ", std::gcd(batch.global, ranks), " rank(s)");
+                  ", or mpirun -np ", std::gcd(batch.global, ranks));
     return;
   }
   const index_t of_rank = batch.global / ranks;
@@ -117,9 +118,8 @@ void check_batch(Conflicts& conflicts, const BatchConfig& batch, index_t ranks) 
   while (of_rank % divisor != 0) --divisor;
   conflicts.add(
       {"batch.global", "batch.micro"},
-      "is not equal to batch.micro * accumulation steps * ranks for any whole number ",
-      "of accumulation steps, with batch.micro = ", batch.micro, " and ", ranks,
-      " rank(s); hint: batch.micro = ", divisor, ", or ",
+      "is not equal to batch.micro * accumulation steps * ranks = ", batch.micro,
+      " * n * ", ranks, " for any n; hint: batch.micro = ", divisor, ", or ",
       multiples_around("batch.global", batch.global, batch.micro * ranks));
 }
 
@@ -148,7 +148,8 @@ void check_length(Conflicts& conflicts, const Config& config) {
   const std::vector<std::string> keys = {"train.steps", "train.epochs", "train.tokens"};
   const int given = (train.steps > 0) + (train.epochs > 0) + (train.tokens > 0);
   if (given != 1) {
-    conflicts.add(keys, "exactly one of train.steps, train.epochs = ", train.epochs,
+    conflicts.add(keys,
+                  "exactly one of train.steps, train.epochs = ", shortest(train.epochs),
                   " and train.tokens = ", train.tokens, " must be above 0; hint: ",
                   given == 0 ? "--train.steps=1000" : "set the others to 0");
     return;
@@ -164,9 +165,9 @@ void check_length(Conflicts& conflicts, const Config& config) {
 
 void check_rates(Conflicts& conflicts, const Config& config) {
   if (config.schedule.minimum > config.optimizer.learning_rate) {
-    conflicts.add(
-        {"schedule.minimum", "optimizer.learning_rate"},
-        "must be at most optimizer.learning_rate = ", config.optimizer.learning_rate);
+    conflicts.add({"schedule.minimum", "optimizer.learning_rate"},
+                  "must be at most optimizer.learning_rate = ",
+                  shortest(config.optimizer.learning_rate));
   }
   if (config.schedule.kind == ScheduleKind::wsd && config.schedule.decay_steps == 0) {
     conflicts.add({"schedule.decay_steps", "schedule.kind"},

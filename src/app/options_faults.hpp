@@ -27,6 +27,12 @@ inline std::string shown(std::string_view text) {
   return result + (text.size() > kLongest ? "..." : "");
 }
 
+// Texts are given to Log::line, which ends them.
+inline std::string without_last_newline(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 // One Error(usage) with a line for each fault, those of the file in its order.
 inline void throw_if_any(std::vector<Fault> faults) {
   if (faults.empty()) return;

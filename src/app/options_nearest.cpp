@@ -34,7 +34,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& words
     return name.substr(name.rfind('.') + 1);
   };
   std::string best;
-  std::size_t least = std::clamp<std::size_t>(word.size() / 2, 1, 3) + 1;
+  std::size_t least = std::clamp<std::size_t>((word.size() + 1) / 2, 1, 3) + 1;
   for (const std::string& candidate : words) {
     // The right name in a wrong section is nearer than two slips in the name.
     const std::size_t here =
@@ -45,13 +45,6 @@ std::string nearest(std::string_view word, const std::vector<std::string>& words
     }
   }
   return best;
-}
-
-std::string key_hint(std::string_view key) {
-  std::vector<std::string> keys;
-  for (const Row& row : default_rows()) keys.push_back(row.key);
-  const std::string near = nearest(key, keys);
-  return near.empty() ? "" : " (did you mean " + near + "?)";
 }
 
 }  // namespace llmtrain::app

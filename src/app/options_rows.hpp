@@ -38,7 +38,5 @@ const Row* find_row(const std::vector<Row>& rows, std::string_view key);
 
 // The one of `words` that somebody who wrote `word` may have meant; empty: none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& words);
-// " (did you mean model.heads?)" or nothing.
-std::string key_hint(std::string_view key);
 
 }  // namespace llmtrain::app

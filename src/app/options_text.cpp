@@ -3,6 +3,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "app/options_faults.hpp"
 #include "app/options_rows.hpp"
 #include "llmtrain/app/options.hpp"
 
@@ -55,7 +56,7 @@ std::string echo(const Input& input) {
         << std::setw(static_cast<int>(value_width)) << row.text() << "  # "
         << input.places.at(row.key) << '\n';
   }
-  return out.str();
+  return without_last_newline(out.str());
 }
 
 std::string resolved_ini(const Config& config) {
@@ -87,7 +88,7 @@ std::string reference_ini() {
                            "Default: " + (value.empty() ? "empty" : value) + ".");
     write_setting(out, row);
   }
-  return out.str();
+  return without_last_newline(out.str());
 }
 
 }  // namespace llmtrain::app

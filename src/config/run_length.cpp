@@ -46,7 +46,7 @@ bool take(std::string_view& text, char symbol) {
 index_t total_steps(const TrainConfig& train, index_t samples_per_epoch,
                     index_t global_batch, index_t seq_len) {
   require(global_batch > 0 && seq_len > 0, "batch of ", global_batch, " x ", seq_len);
-  // The factor keeps 0.1 epochs of 30 samples, 3.0000000000000004, at 3 samples.
+  // The factor keeps 0.07 epochs of 100 samples, 7.000000000000001, at 7 samples.
   const double steps =
       train.steps > 0 ? static_cast<double>(train.steps)
       : train.tokens > 0

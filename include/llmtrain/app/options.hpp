@@ -70,11 +70,12 @@ Input read_input(const CommandLine& line, const std::string& text, int ranks);
 // train.epochs is given: then the caller does, once the data are open. Throws as above.
 void check_schedule(const Input& input, index_t total_steps);
 
-// Lines "section.key = value  # place", aligned: what a run prints first.
-std::string echo(const Input& input);
 // An input file that gives the same Config: what a checkpoint stores.
 std::string resolved_ini(const Config& config);
 
+// For people, without the last line's end (Log::line adds it).
+// Lines "section.key = value  # place", aligned: what a run prints first.
+std::string echo(const Input& input);
 std::string help_text();
 // Every key with its sentence, unit, range and default: inputs/reference.ini.
 std::string reference_ini();
