@@ -21,6 +21,7 @@ class ShardReader {
   ~ShardReader();
 
   const std::string& path() const { return file_.path(); }
+  const PosixFile& file() const { return file_; }
 
   // Byte offset of the first element of a piece.
   index_t place_of(const StoredPiece& piece) const;

@@ -6,8 +6,6 @@
 
 namespace llmtrain::io {
 
-namespace {
-
 void check_file(const std::string& folder, const FileRecord& record, VerifyMode mode) {
   const std::string path = folder + "/" + record.name;
   const index_t bytes = PosixFile::open_for_reading(path).size();
@@ -20,8 +18,6 @@ void check_file(const std::string& folder, const FileRecord& record, VerifyMode 
          "exchanged");
   }
 }
-
-}  // namespace
 
 std::string find_fault(Communicator& world, const std::string& folder, VerifyMode mode) {
   // One rank reads MANIFEST, so that all judge the same bytes.
