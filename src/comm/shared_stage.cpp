@@ -1,6 +1,5 @@
 #include "shared_stage.hpp"
 
-#include <immintrin.h>
 #include <sched.h>
 
 #include <new>
@@ -14,14 +13,9 @@ namespace {
 // Spins briefly, then yields: with more ranks than cores the awaited rank needs this
 // core.
 void wait_until_at_least(const std::atomic<std::uint64_t>& counter, std::uint64_t value) {
-  constexpr int kSpins = 2000;
+  constexpr int kSpins = 300;
   for (int spin = 0; counter.load(std::memory_order_acquire) < value;) {
-    if (spin < kSpins) {
-      ++spin;
-      _mm_pause();
-    } else {
-      sched_yield();
-    }
+    if (++spin > kSpins) sched_yield();
   }
 }
 

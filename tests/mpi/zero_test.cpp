@@ -101,6 +101,29 @@ TEST_P(Zero, EveryNumberOfRanksFollowsOneCurve) {
   }
 }
 
+// A NaN on one rank only: all ranks skip the same step, and nothing changes anywhere.
+TEST_P(Zero, OneRankThatIsNotFiniteMakesAllSkip) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    const Config config = tiny::config(GetParam(), stage, world_->size());
+    GridShape shape;
+    shape[Axis::data] = world_->size();
+    ProcessGrid grid(*world_, shape);
+    Engine engine(config, grid);
+    float* const weight = engine.units().slice(1).weights.data<float>();
+    const float kept = *weight;
+    if (world_->rank() == world_->size() - 1) *weight = std::nanf("");
+    const std::vector<float> before = tiny::state(engine);
+    const StepOutcome outcome =
+        tiny::step(engine, config, 0, world_->rank(), world_->size());
+    EXPECT_FALSE(outcome.applied) << "stage " << stage;
+    const std::vector<float> after = tiny::state(engine);
+    EXPECT_EQ(std::memcmp(before.data(), after.data(), before.size() * 4), 0)
+        << "stage " << stage;
+    *weight = kept;
+    EXPECT_TRUE(tiny::step(engine, config, 1, world_->rank(), world_->size()).applied);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, Zero,
                          testing::Values(ModelFamily::gpt2, ModelFamily::llama),
                          [](const auto& parameter) {
