@@ -110,7 +110,7 @@ class Scanner {
     const std::string fault = fault_of_section(line);
     under_ = fault.empty() ? Under::section : Under::faulty_section;
     if (!fault.empty()) return refuse(cat(shown(line), ": ", fault));
-    clean_ += cat("[", trim(line.substr(1, line.size() - 2)), "]\n");
+    clean_ += cat("[", masked(trim(line.substr(1, line.size() - 2))), "]\n");
   }
 
   void read_setting(std::string_view line) {

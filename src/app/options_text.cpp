@@ -16,11 +16,11 @@ constexpr std::size_t kColumns = 90;
 // `text` as comment lines, broken between words.
 void write_comment(std::ostream& out, const std::string& text) {
   std::istringstream words(text);
-  std::string line = "#";
+  std::string line(1, '#');
   for (std::string word; words >> word;) {
     if (line.size() + 1 + word.size() > kColumns) {
       out << line << '\n';
-      line = "#";
+      line.resize(1);
     }
     line += ' ' + word;
   }

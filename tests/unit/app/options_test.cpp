@@ -111,8 +111,8 @@ TEST(Options, EveryKeyIsReadFromTheCommandLine) {
 TEST(Options, ResolvedTextGivesTheSameConfig) {
   std::string text;
   for (const auto& [key, value] : kOtherValues) {
-    text += "[" + key.substr(0, key.find('.')) + "]\n" + key.substr(key.find('.') + 1) +
-            " = " + value + "\n";
+    const std::size_t dot = key.find('.');
+    text += cat("[", key.substr(0, dot), "]\n", key.substr(dot + 1), " = ", value, "\n");
   }
   const Config config = parse(text, {}, 2).config;
   EXPECT_EQ(texts(config), other_texts());

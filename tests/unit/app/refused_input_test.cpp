@@ -57,6 +57,8 @@ const std::vector<BadText> kBadTexts = {
      "optimizer.learning_rate?)"},
     {"[Model]\nLayers = 3\n",
      "run.ini:2: Model.Layers: unknown key (did you mean model.layers?)"},
+    {"[#model]\nlayers = 3\n",
+     "run.ini:2: #model.layers: unknown key (did you mean model.layers?)"},
     {"[model]\nxyzzy = 3\n", "run.ini:2: model.xyzzy: unknown key"},
     {"[model]\nlayers = 3\n\nlayers = 3\n",
      "run.ini:4: model.layers: already given in line 2"},
