@@ -5,6 +5,8 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "llmtrain/core/error.hpp"
+
 namespace llmtrain {
 
 namespace {
@@ -21,7 +23,7 @@ void on_signal(int signal) {
   }
   if (signal == SIGINT) {
     interrupts = interrupts + 1;
-    if (interrupts > 1) _exit(130);
+    if (interrupts > 1) _exit(static_cast<int>(Status::interrupted));
   }
   stop_signalled = 1;
 }

@@ -21,7 +21,6 @@ enum class Status {
   io = 74,             // reading or writing failed
   stopped_early = 75,  // ended before the last step with a checkpoint: resumable
   numerics = 76,       // non-finite loss or gradient
-  no_progress = 77,    // watchdog, or restarts without a new step
   interrupted = 130,
 };
 
