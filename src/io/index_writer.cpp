@@ -188,8 +188,6 @@ FileRecord write_index(const std::string& folder, const PieceTable& table,
   const std::string path = folder + "/" + kIndexName;
   const Source source{path, Status::io};
   const Id access = hdf5::file_access(source);
-  // Built in memory and written in one go when it is closed.
-  checked(H5Pset_fapl_core(access, std::size_t{1} << 20, true), source, "properties");
   const Id creation = hdf5::untimed(H5P_FILE_CREATE, source);
   Id file(H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation, access), H5Fclose, source, "/");
   hdf5::write_attribute(file, "format", std::string("llmtrain-checkpoint 1"), source);

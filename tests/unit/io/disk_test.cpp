@@ -111,8 +111,8 @@ TEST(Disk, NoRoomIsSeenBeforeAnythingIsWritten) {
 }
 
 TEST(Disk, FullWhileWriting) {
-  // Room for the folder and one file, not for two.
-  expect_failure("size=64m,nr_inodes=3", "");
+  // Inodes for the folder and one file, not for two.
+  expect_failure("size=64m,nr_inodes=3", "No space left on device");
 }
 
 TEST(Disk, ReadOnly) {

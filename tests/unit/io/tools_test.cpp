@@ -1,26 +1,19 @@
 // Other programs read what we write (h5dump, h5py, xxh128sum), our own utility tells good
 // from damaged, and files that HDF5 accepts but we never write are refused.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include "io/digest.hpp"
 #include "io/manifest.hpp"
 #include "llmtrain/io/checkpoint.hpp"
-#include "unit/io/synthetic_state.hpp"
+#include "unit/io/other_readers.hpp"
 
 namespace llmtrain::io {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 class Tools : public testing::Test {
  protected:
@@ -35,11 +28,8 @@ class Tools : public testing::Test {
     path_ = report.path;
   }
 
-  // Exit status of a shell command whose output goes to output().
   int run(const std::string& command) {
-    const int status =
-        std::system((command + " > " + folder_.path() + "/output 2>&1").c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return io::run(command, folder_.path() + "/output");
   }
   std::string output() const { return contents(folder_.path() + "/output"); }
 
@@ -58,47 +48,15 @@ class Tools : public testing::Test {
   std::string path_;
 };
 
-// The bytes of a whole tensor.
-std::string expected_bytes(TensorKind kind, const SyntheticTensor& tensor) {
-  std::string bytes;
-  for (index_t i = 0; i < tensor.shape.count(); ++i) {
-    const float value = synthetic_value(kind, tensor.name, i, 7);
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  return bytes;
-}
-
 TEST_F(Tools, H5dumpReadsEveryTensorBitForBit) {
-  for (const TensorKind kind : kTensorKinds) {
-    for (const SyntheticTensor& tensor : synthetic_tensors()) {
-      const std::string name = dataset_path(kind, tensor.name);
-      const std::string raw = folder_.path() + "/raw";
-      ASSERT_EQ(run("h5dump -d " + name + " -b LE -o " + raw + " " + path_ + "/index.h5"),
-                0)
-          << output();
-      EXPECT_TRUE(contents(raw) == expected_bytes(kind, tensor)) << name;
-    }
-  }
-  ASSERT_EQ(run("h5dump -d /pieces " + path_ + "/index.h5"), 0);
+  expect_h5dump_reads(path_, folder_.path());
+  EXPECT_EQ(run("h5dump -d /pieces " + path_ + "/index.h5"), 0);
   EXPECT_NE(output().find("\"global_shape\""), std::string::npos);
 }
 
 TEST_F(Tools, H5pyReadsEveryTensorBitForBit) {
-  const std::string out = folder_.path() + "/tensors";
-  fs::create_directory(out);
-  ASSERT_EQ(run("/usr/bin/python3 " READ_TENSORS " " + path_ + " " + out), 0) << output();
+  expect_h5py_reads(path_, folder_.path());
   EXPECT_NE(output().find("data 2, zero 1"), std::string::npos);
-  EXPECT_EQ(std::stod(output()), synthetic_progress(7).last_loss);
-  for (const TensorKind kind : kTensorKinds) {
-    for (const SyntheticTensor& tensor : synthetic_tensors()) {
-      std::string file = cat(name(kind), '.', tensor.name);
-      std::replace(file.begin(), file.end(), '/', '.');
-      for (int dim = 0; dim < tensor.shape.rank(); ++dim) {
-        file += cat(dim == 0 ? '.' : 'x', tensor.shape[dim]);
-      }
-      EXPECT_TRUE(contents(out + "/" + file) == expected_bytes(kind, tensor)) << file;
-    }
-  }
 }
 
 TEST_F(Tools, Xxh128sumChecksTheManifest) {
