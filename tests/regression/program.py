@@ -198,8 +198,8 @@ class ProgramTest(unittest.TestCase):
     def start(self, ranks, *settings, directory="run", prefix=()):
         """Starts with `section.key=value` settings, the last of a key counts."""
         last = {setting.split("=")[0]: setting for setting in settings}
-        arguments = ["--input", "run.ini", f"--run.directory={directory}"]
-        arguments += ["--" + setting for setting in last.values()]
+        last = {"input": "input=run.ini", "run.directory": f"run.directory={directory}", **last}
+        arguments = ["--" + setting for setting in last.values()]
         run = Run(self.folder, ranks, arguments, prefix)
         self.addCleanup(run.kill_all)
         return run
