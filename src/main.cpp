@@ -65,8 +65,8 @@ Status run(const app::CommandLine& line, Communicator& world, Log& log,
   const Config& config = input.config;
   log.line(app::version_text());
   const int threads = app::set_threads(world, config.run.threads, log);
-  log.line("ranks      ", app::describe_hosts(world, threads), ", zero ",
-           config.parallel.zero);
+  const std::string hosts = app::describe_hosts(world, threads);
+  log.line("ranks      ", hosts, ", zero ", config.parallel.zero);
   log.line(app::echo(input));
 
   data::Datasets datasets;
@@ -88,6 +88,7 @@ Status run(const app::CommandLine& line, Communicator& world, Log& log,
   const RunDescription description{
       .resolved_input = app::resolved_ini(config),
       .version = app::version(),
+      .hosts = hosts,
       .total_steps = total_steps,
       .wall_seconds =
           static_cast<double>(wall_time_seconds(config.run.wall_time).value_or(0)),

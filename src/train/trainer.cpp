@@ -278,7 +278,7 @@ void Trainer::save() {
       {.input = description_.resolved_input,
        .layout = cat(grid_.shape().text(), ", zero ", config_.parallel.zero),
        .version = description_.version,
-       .hosts = ""});
+       .hosts = description_.hosts});
   save_seconds_ += report.seconds;
   longest_save_ = std::max(longest_save_, report.seconds);
   if (report.saved) {

@@ -20,6 +20,7 @@ namespace llmtrain {
 struct RunDescription {
   std::string resolved_input;  // stored in checkpoints
   std::string version;
+  std::string hosts;           // ranks, threads and their hosts
   index_t total_steps = 0;
   double wall_seconds = 0;  // 0: no limit
   Timer started;            // of the process, for the wall-time limit
