@@ -185,6 +185,15 @@ void rename_path(const std::string& from, const std::string& to) {
   }
 }
 
+bool exchange_paths(const std::string& first, const std::string& second) {
+  if (::renameat2(AT_FDCWD, first.c_str(), AT_FDCWD, second.c_str(), RENAME_EXCHANGE) ==
+      0) {
+    return true;
+  }
+  if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) return false;
+  fail(Status::io, first, ": cannot exchange with ", second, ": ", std::strerror(errno));
+}
+
 void remove_folder(const std::string& parent, const std::string& name) {
   const std::string path = parent + "/" + name;
   const int outer = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -54,6 +54,8 @@ bool exists(const std::string& path);
 // Names in a folder, sorted; none when the folder does not exist.
 std::vector<std::string> list_folder(const std::string& path);
 void rename_path(const std::string& from, const std::string& to);
+// Exchanges two paths in one step; false where the file system cannot.
+bool exchange_paths(const std::string& first, const std::string& second);
 // Removes a folder and the files in it; links are removed, never followed, and folders
 // within are refused. Nothing happens when it does not exist.
 void remove_folder(const std::string& parent, const std::string& name);

@@ -168,10 +168,20 @@ class CheckpointStore::Save {
   void commit() const {
     together([&] {
       if (!root()) return;
-      if (exists(final_)) remove_step(store_.directory_, progress_.step);
-      rename_path(partial_, final_);
+      put_in_place();
       sync_folder(store_.directory_);
+      // What was replaced, under whichever name it has now.
+      remove_folder(store_.directory_, partial_name(progress_.step));
+      remove_folder(store_.directory_, trash_name(progress_.step));
     });
+  }
+
+  void put_in_place() const {
+    if (!exists(final_)) return rename_path(partial_, final_);
+    if (exchange_paths(partial_, final_)) return;
+    // Between these two a kill would lose the step; earlier ones are untouched.
+    rename_path(final_, store_.directory_ + "/" + trash_name(progress_.step));
+    rename_path(partial_, final_);
   }
 
   CheckpointStore& store_;
