@@ -14,6 +14,29 @@
 namespace llmtrain {
 namespace {
 
+// An error that every rank has is told once and all end in order; any other ends the job.
+Status report(const Error& error, Communicator& world) {
+  if (error.reach() == Reach::every_rank || world.size() == 1) {
+    if (world.rank() == 0) std::fprintf(stderr, "llmtrain: %s\n", error.what());
+    return error.status();
+  }
+  std::fprintf(stderr, "llmtrain: [rank %d on %s] %s\n", world.rank(),
+               app::host_name().c_str(), error.what());
+  MpiRuntime::abort(error.status());
+}
+
+// The status of `work`, or of the error that it ends with.
+template <class Work>
+Status guarded(Communicator& world, Work work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    return report(error, world);
+  } catch (const std::exception& error) {
+    return report(Error(Status::internal, error.what()), world);
+  }
+}
+
 app::Input read_input(const app::CommandLine& line, Communicator& world) {
   std::string text;
   app::together(world, [&] {
@@ -93,7 +116,10 @@ Status run(const app::CommandLine& line, Communicator& world, Log& log,
       .wall_seconds =
           static_cast<double>(wall_time_seconds(config.run.wall_time).value_or(0)),
       .started = started};
-  return Trainer(config, description, grid, datasets, log).run();
+  // The grid's end is collective: an error of one rank must end the job before it.
+  return guarded(world, [&] {
+    return Trainer(config, description, grid, datasets, log).run();
+  });
 }
 
 Status start(int argc, char** argv, Communicator& world, Log& log, const Timer& started) {
@@ -116,17 +142,6 @@ Status start(int argc, char** argv, Communicator& world, Log& log, const Timer& 
   return Status::internal;
 }
 
-// An error that every rank has is told once and all end in order; any other ends the job.
-Status report(const Error& error, Communicator& world) {
-  if (error.reach() == Reach::every_rank || world.size() == 1) {
-    if (world.rank() == 0) std::fprintf(stderr, "llmtrain: %s\n", error.what());
-    return error.status();
-  }
-  std::fprintf(stderr, "llmtrain: [rank %d on %s] %s\n", world.rank(),
-               app::host_name().c_str(), error.what());
-  MpiRuntime::abort(error.status());
-}
-
 }  // namespace
 }  // namespace llmtrain
 
@@ -136,11 +151,6 @@ int main(int argc, char** argv) {
   MpiRuntime mpi(&argc, &argv);
   const auto world = make_world_communicator();
   Log log(world->rank() == 0);
-  try {
-    return static_cast<int>(start(argc, argv, *world, log, started));
-  } catch (const Error& error) {
-    return static_cast<int>(report(error, *world));
-  } catch (const std::exception& error) {
-    return static_cast<int>(report(Error(Status::internal, error.what()), *world));
-  }
+  return static_cast<int>(
+      guarded(*world, [&] { return start(argc, argv, *world, log, started); }));
 }

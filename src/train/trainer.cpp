@@ -187,7 +187,7 @@ void Trainer::count_outcome(const StepOutcome& outcome) {
   log_.warn("step ", progress_.step, ": loss ", outcome.loss, ", gradient norm ",
             outcome.gradient_norm, ": not finite, the update is skipped");
   if (progress_.skipped_in_row >= config_.optimizer.max_skipped) {
-    fail(
+    fail_everywhere(
         Status::numerics, progress_.skipped_in_row,
         " steps in a row without a finite loss and gradient (optimizer.max_skipped), the "
         "last at step ",
