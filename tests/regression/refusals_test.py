@@ -21,6 +21,8 @@ def llmc(tokens, magic=LLMC, version=1, claimed=None):
     return struct.pack("<256i", *header) + raw(tokens)
 
 
+LLMC_FORMAT = ["data.format=llmc", "model.vocabulary=50304"]
+
 # name, settings, status, what the message must hold (regular expressions)
 REFUSALS = [
     ("no such input", ["input=missing.ini"], 2, ["missing.ini", "cannot be read"]),
@@ -37,10 +39,10 @@ REFUSALS = [
     ("no data", ["data.train=nothing*.bin"], 65, ["nothing\\*.bin"]),
     ("data is a folder", ["data.train=folder"], 65, ["folder"]),
     ("empty data", ["data.train=empty.txt"], 65, ["empty.txt", "at least"]),
-    ("not llm.c", ["data.format=llmc", "model.vocabulary=50304", "data.train=text.txt"], 65, ["text.txt"]),
-    ("llm.c of a version", ["data.format=llmc", "model.vocabulary=50304", "data.train=version.bin"], 65,
+    ("not llm.c", [*LLMC_FORMAT, "data.train=text.txt"], 65, ["text.txt"]),
+    ("llm.c of a version", [*LLMC_FORMAT, "data.train=version.bin"], 65,
      ["version.bin", "ersion"]),
-    ("llm.c cut", ["data.format=llmc", "model.vocabulary=50304", "data.train=cut.bin"], 65, ["cut.bin"]),
+    ("llm.c cut", [*LLMC_FORMAT, "data.train=cut.bin"], 65, ["cut.bin"]),
     ("raw of odd size", ["data.format=raw", "model.vocabulary=64", "data.train=odd.bin"], 65,
      ["odd.bin"]),
     ("id beyond vocabulary", ["data.format=raw", "model.vocabulary=64", "data.train=beyond.bin"],
