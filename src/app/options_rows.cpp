@@ -13,6 +13,8 @@ namespace llmtrain::app {
 
 namespace {
 
+// The largest below 1 that is not 1 in f32, where AdamW computes.
+constexpr double kLargestBeta = 0.9999999;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
 
@@ -112,9 +114,9 @@ std::vector<Row> rows(Config& c) {
 
     real("optimizer.learning_rate", c.optimizer.learning_rate, {0, 100, true}, "",
          "largest learning rate of the schedule"),
-    real("optimizer.beta1", c.optimizer.beta1, {0, 1, false, true}, "",
+    real("optimizer.beta1", c.optimizer.beta1, {0, kLargestBeta}, "",
          "AdamW's decay of the first moment"),
-    real("optimizer.beta2", c.optimizer.beta2, {0, 1, false, true}, "",
+    real("optimizer.beta2", c.optimizer.beta2, {0, kLargestBeta}, "",
          "AdamW's decay of the second moment"),
     real("optimizer.epsilon", c.optimizer.epsilon, {0, 1, true}, "",
          "added to the root of AdamW's second moment"),

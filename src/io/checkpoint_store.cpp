@@ -31,7 +31,7 @@ CheckpointStore::CheckpointStore(Communicator& world, const std::string& directo
                          remove_leftovers(directory_);
                        }),
                        0);
-  if (!fault.empty()) throw Error(Status::io, fault);
+  if (!fault.empty()) fail_everywhere(Status::io, fault);
 }
 
 std::string CheckpointStore::path_of(std::int64_t step) const {
@@ -57,7 +57,7 @@ std::optional<std::string> CheckpointStore::find_newest() {
                          bytes = out.take();
                        }),
                        0);
-  if (!unreadable.empty()) throw Error(Status::io, unreadable);
+  if (!unreadable.empty()) fail_everywhere(Status::io, unreadable);
   bytes = world_.broadcast(bytes, 0);
   ByteReader in(bytes);
   std::vector<std::int64_t> steps;
@@ -70,8 +70,9 @@ std::optional<std::string> CheckpointStore::find_newest() {
     log_.warn("checkpoint of step ", *step, " is passed over: ", fault);
   }
   if (!steps.empty()) {
-    fail(Status::bad_data, directory_, ": none of its ", steps.size(),
-         " checkpoints is good; checkpoint.resume = none would start from scratch");
+    fail_everywhere(
+        Status::bad_data, directory_, ": none of its ", steps.size(),
+        " checkpoints is good; checkpoint.resume = none would start from scratch");
   }
   return std::nullopt;
 }
@@ -96,7 +97,8 @@ std::string CheckpointStore::find_named() {
       is_number(config_.resume) ? path_of(std::stoll(config_.resume)) : config_.resume;
   const std::string fault = find_fault(world_, path, config_.verify);
   if (!fault.empty()) {
-    fail(Status::bad_data, "checkpoint.resume = ", config_.resume, ": ", fault);
+    fail_everywhere(Status::bad_data, "checkpoint.resume = ", config_.resume, ": ",
+                    fault);
   }
   return path;
 }
@@ -121,7 +123,7 @@ void CheckpointStore::resume_from(const std::string& path) {
 void CheckpointStore::require_verified(const std::string& path) {
   if (path == verified_) return;
   const std::string fault = find_fault(world_, path, config_.verify);
-  if (!fault.empty()) throw Error(Status::bad_data, fault);
+  if (!fault.empty()) fail_everywhere(Status::bad_data, fault);
   verified_ = path;
 }
 
@@ -134,7 +136,7 @@ Progress CheckpointStore::read_progress(const std::string& path) {
                            bytes = to_bytes(IndexReader(path).progress());
                        }),
                        0);
-  if (!fault.empty()) throw Error(Status::bad_data, fault);
+  if (!fault.empty()) fail_everywhere(Status::bad_data, fault);
   return progress_from_bytes(world_.broadcast(bytes, 0));
 }
 

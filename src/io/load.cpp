@@ -113,16 +113,16 @@ void CheckpointStore::load(const std::string& path, const std::vector<Piece>& wa
     bytes = table.to_bytes();
   });
   fault = world_.broadcast(fault, 0);
-  if (!fault.empty()) throw Error(Status::bad_data, fault);
+  if (!fault.empty()) fail_everywhere(Status::bad_data, fault);
   const PieceTable table = PieceTable::from_bytes(world_.broadcast(bytes, 0));
   step = std::stoll(world_.broadcast(std::to_string(step), 0));
 
   fault = first_fault(world_, fault_in([&] { read_all(path, table, step, wanted); }));
-  if (!fault.empty()) throw Error(Status::bad_data, fault);
+  if (!fault.empty()) fail_everywhere(Status::bad_data, fault);
   const std::string unwanted = unwanted_tensor(world_, table, wanted);
   if (!unwanted.empty()) {
-    fail(Status::bad_data, path, ": holds ", unwanted,
-         ", which this model does not have");
+    fail_everywhere(Status::bad_data, path, ": holds ", unwanted,
+                    ", which this model does not have");
   }
 }
 

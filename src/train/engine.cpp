@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "llmtrain/core/timer.hpp"
+#include "llmtrain/ops/reduce.hpp"
 #include "llmtrain/optim/adamw.hpp"
 #include "llmtrain/optim/gradient_norm.hpp"
 
@@ -119,6 +121,20 @@ std::vector<float> Engine::last_logits(std::span<std::int32_t> tokens) {
   model_.last_logits(ctx_, *units_,
                      {logits.data(), Dtype::f32, Shape{config_.model.vocabulary}}, ids);
   return logits;
+}
+
+bool Engine::is_finite() {
+  double fault[] = {0};  // a value that is not finite
+  for (int unit = 0; unit < units_->count(); ++unit) {
+    const UnitSlice slice = units_->slice(unit);
+    for (const TensorView& values : {slice.weights, slice.exp_avg, slice.exp_avg_sq}) {
+      const double value =
+          ops::sum_of_powers(ctx_, values, std::numeric_limits<double>::infinity());
+      if (!std::isfinite(value)) fault[0] = value;
+    }
+  }
+  const std::vector<double> all = world_.all_gather(fault);
+  return std::all_of(all.begin(), all.end(), [](double x) { return std::isfinite(x); });
 }
 
 std::vector<io::Piece> Engine::pieces() {

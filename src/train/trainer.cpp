@@ -123,8 +123,9 @@ Status Trainer::run() {
     after_step(outcome);
     if ((outcome.flags & kStop) && progress_.step < description_.total_steps) {
       if (saved_step_ != progress_.step) {
-        fail_everywhere(Status::io, "stopping for ", stop_reason(outcome.flags), " at step ",
-             progress_.step, ", but the checkpoint could not be saved");
+        fail_everywhere(Status::io, "stopping for ", stop_reason(outcome.flags),
+                        " at step ", progress_.step,
+                        ", but the checkpoint could not be saved");
       }
       summarize("stopped early by " + stop_reason(outcome.flags) +
                 "; run the same command to go on");
@@ -232,16 +233,25 @@ void Trainer::log_step(const StepOutcome& outcome,
               progress_.best_validation_step);
   }
   if (metrics_) {
-    metrics_->write({.step = progress_.step,
-                     .tokens = progress_.tokens,
-                     .loss = outcome.loss,
-                     .gradient_norm = outcome.gradient_norm,
-                     .learning_rate = rate_lr,
-                     .tokens_per_second = rate,
-                     .milliseconds = step_seconds * 1e3,
-                     .validation_loss = validation_loss});
+    write_metrics({.step = progress_.step,
+                   .tokens = progress_.tokens,
+                   .loss = outcome.loss,
+                   .gradient_norm = outcome.gradient_norm,
+                   .learning_rate = rate_lr,
+                   .tokens_per_second = rate,
+                   .milliseconds = step_seconds * 1e3,
+                   .validation_loss = validation_loss});
   }
   interval_tokens_ = interval_steps_ = 0;
+}
+
+// A disk that takes no metrics is no reason to lose the training.
+void Trainer::write_metrics(const MetricsRow& row) {
+  try {
+    metrics_->write(row);
+  } catch (const Error& error) {
+    log_.warn(error.what(), "; training goes on, rows are missing");
+  }
 }
 
 std::optional<double> Trainer::validate() {
@@ -273,6 +283,12 @@ std::optional<double> Trainer::validate() {
 
 void Trainer::save() {
   if (saved_step_ == progress_.step) return;
+  if (!engine_.is_finite()) {
+    fail_everywhere(Status::numerics, "a weight or moment is not finite after step ",
+                    progress_.step,
+                    "; it is not saved, the last checkpoint is from before: lower "
+                    "optimizer.learning_rate");
+  }
   const io::SaveReport report = checkpoints_.save(
       engine_.pieces(), progress_,
       {.input = description_.resolved_input,
@@ -293,13 +309,14 @@ void Trainer::save() {
   log_.warn("the checkpoint of step ", progress_.step, " was not saved: ", report.fault);
   if (failed_saves_ >= config_.checkpoint.max_failures) {
     fail_everywhere(Status::io, failed_saves_,
-         " saves in a row failed (checkpoint.max_failures): ", report.fault);
+                    " saves in a row failed (checkpoint.max_failures): ", report.fault);
   }
 }
 
 void Trainer::finish() {
   if (saved_step_ != progress_.step) {
-    fail_everywhere(Status::io, "training is finished, but its last checkpoint could not be saved");
+    fail_everywhere(Status::io,
+                    "training is finished, but its last checkpoint could not be saved");
   }
   sample();
   summarize("finished");

@@ -70,6 +70,9 @@ class Engine {
   // Collective.
   std::vector<float> last_logits(std::span<std::int32_t> tokens);
 
+  // Whether every weight and moment of all ranks is finite. Collective.
+  bool is_finite();
+
   // This rank's pieces of every tensor, as checkpoints hold them.
   std::vector<io::Piece> pieces();
   // Weights were loaded into pieces(): makes them current everywhere. Collective.

@@ -20,7 +20,7 @@ namespace llmtrain {
 struct RunDescription {
   std::string resolved_input;  // stored in checkpoints
   std::string version;
-  std::string hosts;           // ranks, threads and their hosts
+  std::string hosts;  // ranks, threads and their hosts
   index_t total_steps = 0;
   double wall_seconds = 0;  // 0: no limit
   Timer started;            // of the process, for the wall-time limit
@@ -48,6 +48,7 @@ class Trainer {
   void after_step(const StepOutcome& outcome);
   void count_outcome(const StepOutcome& outcome);
   void log_step(const StepOutcome& outcome, std::optional<double> validation_loss);
+  void write_metrics(const MetricsRow& row);
   std::optional<double> validate();
   void save();
   void finish();
