@@ -1,6 +1,7 @@
 #include "shared_stage.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <new>
 
@@ -8,25 +9,15 @@
 
 namespace llmtrain {
 
-namespace {
-
-// Spins briefly, then yields: with more ranks than cores the awaited rank needs this
-// core.
-void wait_until_at_least(const std::atomic<std::uint64_t>& counter, std::uint64_t value) {
-  constexpr int kSpins = 300;
-  for (int spin = 0; counter.load(std::memory_order_acquire) < value;) {
-    if (++spin > kSpins) sched_yield();
-  }
-}
-
-}  // namespace
-
 SharedStage::SharedStage(MPI_Comm node) {
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
                 "counters are shared between processes");
   int size = 0;
   MPI_Comm_rank(node, &rank_);
   MPI_Comm_size(node, &size);
+  // A rank with a core of its own is back sooner than a time slice that is given away; with
+  // more ranks than cores the awaited rank needs this core.
+  spins_ = size <= sysconf(_SC_NPROCESSORS_ONLN) ? 20000 : 100;
   void* own = nullptr;
   MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN);
   const int code =
@@ -52,6 +43,13 @@ SharedStage::~SharedStage() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (!finalized) MPI_Win_free(&window_);
+}
+
+void SharedStage::wait_until_at_least(const std::atomic<std::uint64_t>& counter,
+                                      std::uint64_t value) const {
+  for (int spin = 0; counter.load(std::memory_order_acquire) < value;) {
+    if (++spin > spins_) sched_yield();
+  }
 }
 
 SharedStage::Counters& SharedStage::counters(int node_rank) const {

@@ -49,7 +49,11 @@ class SharedStage {
   Counters& counters(int node_rank) const;
   float* slot(int node_rank) const;
 
+  void wait_until_at_least(const std::atomic<std::uint64_t>& counter,
+                           std::uint64_t value) const;
+
   MPI_Win window_ = MPI_WIN_NULL;
+  int spins_ = 0;  // before a waiting rank yields its core
   int rank_ = 0;
   std::uint64_t exchange_ = 0;
   std::vector<std::byte*> areas_;
