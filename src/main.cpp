@@ -82,8 +82,8 @@ Status check(const app::Input& input, Communicator& world, Log& log) {
   return Status::finished;
 }
 
-Status run(const app::CommandLine& line, Communicator& world, Log& log,
-           const Timer& started) {
+Status run(const app::CommandLine& line, Communicator& world, StopRequests& requests,
+           Log& log, const Timer& started) {
   const app::Input input = read_input(line, world);
   const Config& config = input.config;
   log.line(app::version_text());
@@ -118,11 +118,12 @@ Status run(const app::CommandLine& line, Communicator& world, Log& log,
       .started = started};
   // The grid's end is collective: an error of one rank must end the job before it.
   return guarded(world, [&] {
-    return Trainer(config, description, grid, datasets, log).run();
+    return Trainer(config, description, grid, datasets, requests, log).run();
   });
 }
 
-Status start(int argc, char** argv, Communicator& world, Log& log, const Timer& started) {
+Status start(int argc, char** argv, Communicator& world, StopRequests& requests, Log& log,
+             const Timer& started) {
   app::CommandLine line;
   app::together(world, [&] { line = app::parse_command_line(argc, argv); });
   switch (line.mode) {
@@ -137,7 +138,7 @@ Status start(int argc, char** argv, Communicator& world, Log& log, const Timer& 
       return Status::finished;
     case app::Mode::train:
     case app::Mode::check:
-      return run(line, world, log, started);
+      return run(line, world, requests, log, started);
   }
   return Status::internal;
 }
@@ -148,9 +149,10 @@ Status start(int argc, char** argv, Communicator& world, Log& log, const Timer& 
 int main(int argc, char** argv) {
   using namespace llmtrain;
   const Timer started;
+  StopRequests requests;
   MpiRuntime mpi(&argc, &argv);
   const auto world = make_world_communicator();
   Log log(world->rank() == 0);
   return static_cast<int>(
-      guarded(*world, [&] { return start(argc, argv, *world, log, started); }));
+      guarded(*world, [&] { return start(argc, argv, *world, requests, log, started); }));
 }

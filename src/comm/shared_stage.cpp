@@ -9,6 +9,20 @@
 
 namespace llmtrain {
 
+namespace {
+
+constexpr index_t kAlignment = 64;
+
+// Every process maps the segment at a page, so the same area is moved by as much in all.
+std::byte* aligned(void* area) {
+  const auto address = reinterpret_cast<std::uintptr_t>(area);
+  const auto up =
+      static_cast<std::uintptr_t>(round_up(static_cast<index_t>(address), kAlignment));
+  return static_cast<std::byte*>(area) + (up - address);
+}
+
+}  // namespace
+
 SharedStage::SharedStage(MPI_Comm node) {
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
                 "counters are shared between processes");
@@ -20,8 +34,8 @@ SharedStage::SharedStage(MPI_Comm node) {
   spins_ = size <= sysconf(_SC_NPROCESSORS_ONLN) ? 20000 : 100;
   void* own = nullptr;
   MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN);
-  const int code =
-      MPI_Win_allocate_shared(bytes(), 1, MPI_INFO_NULL, node, &own, &window_);
+  const int code = MPI_Win_allocate_shared(bytes() + kAlignment, 1, MPI_INFO_NULL, node,
+                                           &own, &window_);
   if (code != MPI_SUCCESS) {
     fail(Status::resources, "cannot allocate ", bytes() * size >> 10,
          " KiB of shared memory for ", size,
@@ -34,8 +48,9 @@ SharedStage::SharedStage(MPI_Comm node) {
     mpi_check(MPI_Win_shared_query(window_, r, &area_bytes, &unit,
                                    &areas_[static_cast<std::size_t>(r)]),
               "MPI_Win_shared_query");
+    areas_[static_cast<std::size_t>(r)] = aligned(areas_[static_cast<std::size_t>(r)]);
   }
-  new (own) Counters{};
+  new (aligned(own)) Counters{};
   MPI_Barrier(node);
 }
 

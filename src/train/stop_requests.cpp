@@ -1,9 +1,11 @@
 #include "llmtrain/train/stop_requests.hpp"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
+#include <ctime>
+#include <utility>
 
 #include "llmtrain/core/error.hpp"
 
@@ -11,32 +13,11 @@ namespace llmtrain {
 
 namespace {
 
-// Signal handlers can reach nothing but globals.
-volatile std::sig_atomic_t stop_signalled = 0;
-volatile std::sig_atomic_t save_signalled = 0;
-volatile std::sig_atomic_t interrupts = 0;
-
-void on_signal(int signal) {
-  if (signal == SIGUSR2) {
-    save_signalled = 1;
-    return;
-  }
-  if (signal == SIGINT) {
-    interrupts = interrupts + 1;
-    if (interrupts > 1) _exit(static_cast<int>(Status::interrupted));
-  }
-  stop_signalled = 1;
-}
-
-constexpr int kSignals[] = {SIGUSR1, SIGUSR2, SIGTERM, SIGINT};
-
-void set_handlers(void (*handler)(int)) {
-  for (const int signal : kSignals) {
-    struct sigaction action {};
-    action.sa_handler = handler;
-    action.sa_flags = SA_RESTART;  // reads and writes of the run are not disturbed
-    sigaction(signal, &action, nullptr);
-  }
+sigset_t signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM, SIGINT}) sigaddset(&set, signal);
+  return set;
 }
 
 }  // namespace
@@ -47,19 +28,45 @@ std::string stop_reason(unsigned requests) {
   return "run.wall_time";
 }
 
-StopRequests::StopRequests(bool watches_files, std::string directory, double wall_seconds,
-                           Timer started)
-    : watches_files_(watches_files),
-      directory_(std::move(directory)),
-      wall_seconds_(wall_seconds),
-      started_(started) {
-  stop_signalled = 0;
-  save_signalled = 0;
-  interrupts = 0;
-  set_handlers(on_signal);
+StopRequests::StopRequests() {
+  const sigset_t set = signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  listener_ = std::thread([this] { listen(); });
 }
 
-StopRequests::~StopRequests() { set_handlers(SIG_DFL); }
+StopRequests::~StopRequests() {
+  ending_ = true;
+  listener_.join();
+}
+
+void StopRequests::begin(bool watches_files, std::string directory, double wall_seconds,
+                         Timer started) {
+  watches_files_ = watches_files;
+  directory_ = std::move(directory);
+  wall_seconds_ = wall_seconds;
+  started_ = started;
+  begun_ = true;
+}
+
+void StopRequests::listen() {
+  const sigset_t set = signals();
+  const timespec pause{0,
+                       50'000'000};  // how long the end may have to wait for this thread
+  while (!ending_) {
+    const int signal = sigtimedwait(&set, nullptr, &pause);
+    if (signal > 0) take(signal);
+  }
+}
+
+void StopRequests::take(int signal) {
+  if (signal == SIGUSR2) {
+    save_signalled_ = true;
+    return;
+  }
+  if (!begun_) _exit(128 + signal);
+  if (signal == SIGINT && ++interrupts_ > 1) _exit(static_cast<int>(Status::interrupted));
+  stop_signalled_ = true;
+}
 
 bool StopRequests::take_file(const char* name) const {
   return unlink((directory_ + '/' + name).c_str()) == 0;
@@ -67,11 +74,8 @@ bool StopRequests::take_file(const char* name) const {
 
 unsigned StopRequests::poll(double margin_seconds) {
   unsigned requests = kNoRequest;
-  if (stop_signalled) requests |= kStopBySignal;
-  if (save_signalled) {
-    save_signalled = 0;
-    requests |= kSave;
-  }
+  if (stop_signalled_) requests |= kStopBySignal;
+  if (save_signalled_.exchange(false)) requests |= kSave;
   if (!watches_files_) return requests;
   if (take_file("STOP")) requests |= kStopByFile;
   if (take_file("SAVE")) requests |= kSave;

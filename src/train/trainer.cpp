@@ -33,7 +33,8 @@ data::Share make_share(const Config& config, ProcessGrid& grid) {
 }  // namespace
 
 Trainer::Trainer(const Config& config, const RunDescription& description,
-                 ProcessGrid& grid, const data::Datasets& datasets, Log& log)
+                 ProcessGrid& grid, const data::Datasets& datasets,
+                 StopRequests& requests, Log& log)
     : config_(config),
       description_(description),
       grid_(grid),
@@ -46,8 +47,9 @@ Trainer::Trainer(const Config& config, const RunDescription& description,
       sampler_(config.data.order, datasets.train.samples(),
                static_cast<std::uint64_t>(config.run.seed), share_.ranks),
       checkpoints_(grid.world(), config.checkpoint.directory, config.checkpoint, log),
-      requests_(grid.world().rank() == 0, config.run.directory, description.wall_seconds,
-                description.started) {
+      requests_(requests) {
+  requests_.begin(grid.world().rank() == 0, config.run.directory,
+                  description.wall_seconds, description.started);
   print_model(log_, config_, engine_);
   progress_.epoch_size = sampler_.epoch_size();
   progress_.seed = static_cast<std::uint64_t>(config_.run.seed);

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -34,7 +35,8 @@ class Watchdog : public testing::EmptyTestEventListener {
     for (;;) {
       std::this_thread::sleep_for(std::chrono::seconds(1));
       const auto started = started_.load();
-      if (started != 0 && Clock::now() - Clock::time_point(Clock::duration(started)) > limit_) {
+      if (started != 0 &&
+          Clock::now() - Clock::time_point(Clock::duration(started)) > limit_) {
         std::fprintf(stderr, "[rank %d] watchdog: %s hangs for more than %lld s\n", rank_,
                      name_, static_cast<long long>(limit_.count()));
         std::_Exit(77);  // mpirun ends the other ranks
@@ -66,6 +68,12 @@ class FailurePrinter : public testing::EmptyTestEventListener {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // As the program's main: MPI's threads leave these signals to whom a test makes wait for them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM, SIGINT})
+    sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   testing::InitGoogleTest(&argc, argv);
   MPI_Init(&argc, &argv);
   int rank = 0;
@@ -76,7 +84,8 @@ int main(int argc, char** argv) {
     listeners.Append(new FailurePrinter(rank));
   }
   const char* const limit = std::getenv("LLMTRAIN_TEST_SECONDS");
-  listeners.Append(new Watchdog(rank, std::chrono::seconds(limit ? std::atoi(limit) : 60)));
+  listeners.Append(
+      new Watchdog(rank, std::chrono::seconds(limit ? std::atoi(limit) : 60)));
   int failed = RUN_ALL_TESTS();
   MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   MPI_Finalize();

@@ -34,7 +34,7 @@ class Trainer {
   // Error(usage) when the checkpoint does not go with the input (other data, seed, or a data
   // order that needs another number of ranks).
   Trainer(const Config& config, const RunDescription& description, ProcessGrid& grid,
-          const data::Datasets& datasets, Log& log);
+          const data::Datasets& datasets, StopRequests& requests, Log& log);
   ~Trainer();
 
   // finished or stopped_early. Throws Error(numerics) after optimizer.max_skipped non-finite
@@ -67,7 +67,7 @@ class Trainer {
   Engine engine_;
   data::Sampler sampler_;
   io::CheckpointStore checkpoints_;
-  StopRequests requests_;
+  StopRequests& requests_;
   std::unique_ptr<data::Loader> loader_;
   std::unique_ptr<MetricsFile> metrics_;  // on the rank that speaks
 

@@ -1,10 +1,13 @@
 #include "llmtrain/train/stop_requests.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 namespace llmtrain {
 namespace {
@@ -20,16 +23,25 @@ class StopRequestsTest : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(StopRequestsTest, SignalsAreHeardAtTheNextPoll) {
-  StopRequests requests(true, folder_, 0, Timer());
-  EXPECT_EQ(requests.poll(0), kNoRequest);
-  std::raise(SIGUSR2);
-  EXPECT_EQ(requests.poll(0), kSave);
-  EXPECT_EQ(requests.poll(0), kNoRequest);  // once
+// A signal to the process reaches poll() soon.
+unsigned poll_after(StopRequests& requests, int signal) {
+  kill(getpid(), signal);
+  for (int i = 0; i < 500; ++i) {
+    if (const unsigned found = requests.poll(0)) return found;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return kNoRequest;
+}
+
+TEST_F(StopRequestsTest, SignalsAreHeardByPoll) {
   for (const int signal : {SIGUSR1, SIGTERM, SIGINT}) {
-    StopRequests fresh(false, folder_, 0, Timer());
-    std::raise(signal);
-    EXPECT_EQ(fresh.poll(0), kStopBySignal) << signal;
+    StopRequests requests;
+    requests.begin(false, folder_, 0, Timer());
+    EXPECT_EQ(requests.poll(0), kNoRequest);
+    EXPECT_EQ(poll_after(requests, SIGUSR2), kSave);
+    EXPECT_EQ(requests.poll(0), kNoRequest);  // once
+    EXPECT_EQ(poll_after(requests, signal), kStopBySignal) << signal;
+    EXPECT_EQ(requests.poll(0), kStopBySignal);  // a stop stays
   }
 }
 
@@ -37,16 +49,19 @@ TEST_F(StopRequestsTest, FilesAreHonouredOnceByTheRankThatWatches) {
   const auto touch = [&](const char* name) { std::ofstream(folder_ + "/" + name); };
   touch("STOP");
   touch("SAVE");
-  StopRequests blind(false, folder_, 0, Timer());
+  StopRequests blind;
+  blind.begin(false, folder_, 0, Timer());
   EXPECT_EQ(blind.poll(0), kNoRequest);
-  StopRequests requests(true, folder_, 0, Timer());
+  StopRequests requests;
+  requests.begin(true, folder_, 0, Timer());
   EXPECT_EQ(requests.poll(0), unsigned{kStopByFile} | unsigned{kSave});
   EXPECT_EQ(requests.poll(0), kNoRequest);
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/STOP"));
 }
 
 TEST_F(StopRequestsTest, TheWallTimeLeavesRoomForTheMargin) {
-  StopRequests requests(true, folder_, 100, Timer());
+  StopRequests requests;
+  requests.begin(true, folder_, 100, Timer());
   EXPECT_EQ(requests.poll(50), kNoRequest);
   EXPECT_EQ(requests.poll(100), kStopByWallTime);
 }
@@ -54,11 +69,23 @@ TEST_F(StopRequestsTest, TheWallTimeLeavesRoomForTheMargin) {
 TEST(StopRequestsDeathTest, TheSecondInterruptEndsAtOnce) {
   EXPECT_EXIT(
       {
-        StopRequests requests(false, "", 0, Timer());
-        std::raise(SIGINT);
-        std::raise(SIGINT);
+        StopRequests requests;
+        requests.begin(false, "", 0, Timer());
+        poll_after(requests, SIGINT);
+        kill(getpid(), SIGINT);
+        std::this_thread::sleep_for(std::chrono::seconds(10));
       },
       testing::ExitedWithCode(130), "");
+}
+
+TEST(StopRequestsDeathTest, BeforeARunBeginsASignalEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        StopRequests requests;
+        kill(getpid(), SIGTERM);
+        std::this_thread::sleep_for(std::chrono::seconds(10));
+      },
+      testing::ExitedWithCode(128 + SIGTERM), "");
 }
 
 }  // namespace
