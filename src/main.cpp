@@ -49,18 +49,18 @@ app::Input read_input(const app::CommandLine& line, Communicator& world) {
 }
 
 // Makes the directory and holds it, on rank 0, for the life of the result.
-std::unique_ptr<app::RunLock> take_run_directory(const std::string& directory,
-                                                 Communicator& world, Log& log) {
+std::unique_ptr<app::RunLock> take_directory(const char* key,
+                                             const std::string& directory,
+                                             Communicator& world, Log& log) {
   std::unique_ptr<app::RunLock> lock;
   app::together(world, [&] {
     if (world.rank() != 0) return;
     std::error_code error;
     std::filesystem::create_directories(directory, error);
     if (error) {
-      fail(Status::io, "run.directory = ", directory,
-           ": cannot be made: ", error.message());
+      fail(Status::io, key, " = ", directory, ": cannot be made: ", error.message());
     }
-    lock = std::make_unique<app::RunLock>(directory, log);
+    lock = std::make_unique<app::RunLock>(key, directory, log);
   });
   return lock;
 }
@@ -104,7 +104,12 @@ Status run(const app::CommandLine& line, Communicator& world, StopRequests& requ
   print_data(log, config, datasets, total_steps);
   if (line.mode == app::Mode::check) return check(input, world, log);
 
-  const auto lock = take_run_directory(config.run.directory, world, log);
+  const auto lock = take_directory("run.directory", config.run.directory, world, log);
+  std::unique_ptr<app::RunLock> checkpoint_lock;
+  if (config.checkpoint.directory != config.run.directory + "/checkpoints") {
+    checkpoint_lock =
+        take_directory("checkpoint.directory", config.checkpoint.directory, world, log);
+  }
   GridShape shape;
   shape[Axis::data] = world.size();
   ProcessGrid grid(world, shape);
@@ -150,9 +155,14 @@ int main(int argc, char** argv) {
   using namespace llmtrain;
   const Timer started;
   StopRequests requests;
-  MpiRuntime mpi(&argc, &argv);
-  const auto world = make_world_communicator();
-  Log log(world->rank() == 0);
-  return static_cast<int>(
-      guarded(*world, [&] { return start(argc, argv, *world, requests, log, started); }));
+  try {
+    MpiRuntime mpi(&argc, &argv);
+    const auto world = make_world_communicator();
+    Log log(world->rank() == 0);
+    return static_cast<int>(guarded(
+        *world, [&] { return start(argc, argv, *world, requests, log, started); }));
+  } catch (const Error& error) {  // without MPI nobody else can be told
+    std::fprintf(stderr, "llmtrain: %s\n", error.what());
+    return static_cast<int>(error.status());
+  }
 }

@@ -83,7 +83,7 @@ int set_threads(Communicator& world, std::int64_t wanted, Log& log) {
   return threads;
 }
 
-RunLock::RunLock(const std::string& directory, Log& log) {
+RunLock::RunLock(const char* key, const std::string& directory, Log& log) {
   const std::string path = directory + "/.lock";
   descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0)
@@ -95,7 +95,7 @@ RunLock::RunLock(const std::string& directory, Log& log) {
     return;
   }
   close(descriptor_);
-  fail(Status::usage, "run.directory = ", directory,
+  fail(Status::usage, key, " = ", directory,
        ": another run is using it; wait for it, stop it, or choose another directory");
 }
 

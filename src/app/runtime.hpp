@@ -26,7 +26,8 @@ std::string host_name();
 class RunLock {
  public:
   // Throws Error(usage) when another process holds it.
-  RunLock(const std::string& directory, Log& log);
+  // `key` is the directory's in the input, for messages.
+  RunLock(const char* key, const std::string& directory, Log& log);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
@@ -35,7 +36,7 @@ class RunLock {
   int descriptor_;
 };
 
-// "4 ranks x 2 threads on 2 hosts: node1 (2 ranks), node2 (2)". Collective.
+// "4 ranks x 2 threads on 2 hosts: node1 (2), node2 (2)". Collective.
 std::string describe_hosts(Communicator& world, int threads);
 
 }  // namespace llmtrain::app

@@ -74,7 +74,6 @@ class MpiCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void barrier() override { mpi_check(MPI_Barrier(comm_), "MPI_Barrier"); }
-  index_t staging_bytes() const override { return size_ > 1 ? SharedStage::bytes() : 0; }
 
   using Communicator::all_gather;
   std::vector<double> all_gather(std::span<const double> values) override;

@@ -27,18 +27,6 @@ MpiRuntime::~MpiRuntime() {
   if (owner_) MPI_Finalize();
 }
 
-int MpiRuntime::world_rank() const {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return rank;
-}
-
-int MpiRuntime::world_size() const {
-  int size = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
-
 void MpiRuntime::abort(Status status) {
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(status));
   std::_Exit(static_cast<int>(status));

@@ -1,5 +1,7 @@
 #include "llmtrain/config/model_config.hpp"
 
+#include <sstream>
+
 namespace llmtrain {
 
 namespace {
@@ -73,6 +75,18 @@ std::string preset_names() {
   std::string names = "none";
   for (const Preset& preset : kPresets) names += std::string(", ") + preset.name;
   return names;
+}
+
+std::string describe(const ModelConfig& config) {
+  std::ostringstream text;
+  text.precision(17);
+  text << name(config.family) << ", layers " << config.layers << ", heads "
+       << config.heads << ", kv_heads " << config.kv_heads << ", width " << config.width
+       << ", mlp_width " << config.mlp_width << ", context " << config.context
+       << ", vocabulary " << config.vocabulary << (config.tied ? ", tied" : ", untied")
+       << ", norm_epsilon " << config.norm_epsilon;
+  if (config.family == ModelFamily::llama) text << ", rope_theta " << config.rope_theta;
+  return text.str();
 }
 
 std::int64_t matmul_parameters(const ModelConfig& config) {

@@ -57,6 +57,11 @@ index_t total_steps(const TrainConfig& train, index_t samples_per_epoch,
     fail(Status::usage, "the run would have ", steps, " steps; allowed: up to ",
          kMaximumSteps, "; hint: a larger batch.global or a shorter run");
   }
+  const double tokens =
+      steps * static_cast<double>(global_batch) * static_cast<double>(seq_len);
+  if (!(tokens <= 1e18)) {
+    fail(Status::usage, "the run would have ", tokens, " tokens; allowed: up to 1e18");
+  }
   return std::max<index_t>(static_cast<index_t>(steps), 1);
 }
 

@@ -21,8 +21,6 @@ const char* name(MemoryUse use) {
       return "activations";
     case MemoryUse::workspace:
       return "workspace";
-    case MemoryUse::communication:
-      return "communication";
   }
   return "?";
 }

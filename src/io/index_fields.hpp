@@ -25,6 +25,8 @@ void for_each_progress_field(ProgressType& progress, F f) {
   f("best_validation_step", progress.best_validation_step, "the step that reached it");
   f("seed", progress.seed, "of every random number");
   f("data_fingerprint", progress.data_fingerprint, "what the training data was");
+  f("data_order", progress.data_order, "in which the samples come");
+  f("model", progress.model, "the function that the weights are of");
   f("required_ranks", progress.required_ranks,
     "the data-parallel size that the order of the data needs; 0: any");
 }

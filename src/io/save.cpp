@@ -61,7 +61,7 @@ class CheckpointStore::Save {
 
   // The bytes of the checkpoint. Throws on all ranks when one failed.
   index_t run() {
-    if (already_saved()) return Manifest::read(final_).bytes();
+    if (already_saved()) return saved_bytes();
     store_.enter(SavePhase::agree);
     agree();
     store_.enter(SavePhase::write);
@@ -97,6 +97,14 @@ class CheckpointStore::Save {
     bool equal = false;
     fault_in([&] { equal = root() && IndexReader(final_).progress() == progress_; });
     return world_.broadcast(equal ? "1" : "", 0) == "1";
+  }
+
+  index_t saved_bytes() const {
+    std::string bytes;
+    together([&] {
+      if (root()) bytes = std::to_string(Manifest::read(final_).bytes());
+    });
+    return std::stoll(world_.broadcast(bytes, 0));
   }
 
   // Everyone's pieces make whole tensors, there is room, and the folder is made.

@@ -48,7 +48,7 @@ std::size_t utf8_length(const std::string& text, std::size_t at) {
 
 }  // namespace
 
-std::string generate_text(Engine& engine, const ModelConfig& model,
+std::string generate_text(Engine& engine, Communicator& world, const ModelConfig& model,
                           const GenerationOptions& options) {
   std::vector<std::int32_t> tokens;
   for (const char c : options.prompt) tokens.push_back(static_cast<unsigned char>(c));
@@ -61,7 +61,8 @@ std::string generate_text(Engine& engine, const ModelConfig& model,
         engine.last_logits({tokens.data() + tokens.size() - seen, seen});
     const double uniform =
         uniform_float(philox_at(key, static_cast<std::uint64_t>(i), 0, 0)[0]);
-    const std::int32_t token = draw(logits, options.temperature, uniform);
+    const std::int32_t token = std::stoi(
+        world.broadcast(std::to_string(draw(logits, options.temperature, uniform)), 0));
     if (token >= data::kTextEndOfText) break;
     tokens.push_back(token);
     text += static_cast<char>(token);

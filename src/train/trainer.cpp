@@ -50,11 +50,20 @@ Trainer::Trainer(const Config& config, const RunDescription& description,
       requests_(requests) {
   requests_.begin(grid.world().rank() == 0, config.run.directory,
                   description.wall_seconds, description.started);
-  print_model(log_, config_, engine_);
+  print_model(log_, config_, *Engine::plan(config_, share_.rank, share_.ranks));
   progress_.epoch_size = sampler_.epoch_size();
   progress_.seed = static_cast<std::uint64_t>(config_.run.seed);
   progress_.data_fingerprint = fingerprint_;
+  progress_.data_order = name(config_.data.order);
+  progress_.model = describe(config_.model);
   progress_.required_ranks = sampler_.required_ranks();
+  // Until one has been seen: what a slow shared disk takes for weights and moments.
+  longest_save_ = 12.0 * static_cast<double>(engine_.units().parameter_count()) / 2e8;
+  if (datasets_.validation.samples() == 0 && config_.train.evaluate_every > 0) {
+    log_.warn("train.evaluate_every = ", config_.train.evaluate_every,
+              ", but there is nothing to validate on: give data.validation or "
+              "data.validation_fraction");
+  }
   resume();
   first_step_ = progress_.step;
   if (grid_.world().rank() == 0) {
@@ -91,11 +100,20 @@ void Trainer::check_matches(const io::Progress& saved) const {
     faults += cat(faults.empty() ? "" : "\n", text...);
   };
   if (saved.data_fingerprint != fingerprint_) {
-    fault(
-        "the training data are not those of the checkpoint (fingerprint ", fingerprint_,
-        ", was ", saved.data_fingerprint,
-        "): give the same files in data.train and the same model.context, or start anew "
-        "with checkpoint.resume = none");
+    fault("the training data are not those of the checkpoint (fingerprint ", fingerprint_,
+          ", was ", saved.data_fingerprint,
+          "): give the same files in data.train, the same data.validation_fraction and "
+          "the same "
+          "model.context, or start anew "
+          "with checkpoint.resume = none");
+  }
+  if (saved.model != progress_.model) {
+    fault("the model is not that of the checkpoint: it is ", progress_.model, ", was ",
+          saved.model);
+  }
+  if (saved.data_order != progress_.data_order) {
+    fault("data.order = ", progress_.data_order, ", but the checkpoint's run had ",
+          saved.data_order, ": samples would be repeated or left out");
   }
   if (saved.seed != progress_.seed) {
     fault("run.seed = ", progress_.seed, ", but the checkpoint's run had ", saved.seed,
@@ -162,14 +180,28 @@ StepOutcome Trainer::train_step() {
 void Trainer::after_step(const StepOutcome& outcome) {
   count_outcome(outcome);
   const bool last = progress_.step == description_.total_steps;
+  // Who asks to stop has no time for a validation.
+  const bool stops = (outcome.flags & kStop) && !last;
   std::optional<double> validation_loss;
-  if (last || is_due(config_.train.evaluate_every)) validation_loss = validate();
+  if (last || (is_due(config_.train.evaluate_every) && !stops))
+    validation_loss = validate();
   if (last || validation_loss || is_due(config_.train.log_every) ||
       progress_.step == first_step_ + 1) {
     log_step(outcome, validation_loss);
   }
-  if (last || (outcome.flags & (kStop | kSave)) || is_due(config_.checkpoint.every))
+  if (last || stops || save_is_requested(outcome.flags) ||
+      is_due(config_.checkpoint.every)) {
     save();
+  }
+}
+
+// The ranks of a job hear one signal in neighbouring steps: that is one request.
+bool Trainer::save_is_requested(unsigned flags) {
+  constexpr index_t kEchoSteps = 2;
+  if (!(flags & kSave) || progress_.step <= requested_save_step_ + kEchoSteps)
+    return false;
+  requested_save_step_ = progress_.step;
+  return true;
 }
 
 void Trainer::count_outcome(const StepOutcome& outcome) {
@@ -205,14 +237,14 @@ bool Trainer::is_due(std::int64_t every) const {
   return every > 0 && progress_.step % every == 0;
 }
 
-// What may pass before the next chance to stop: a step and a save, with some room.
+// What may pass before the next chance to stop, and the save then, with some room.
 double Trainer::margin_seconds() const {
-  return 2 + 2 * longest_step_ + 1.5 * longest_save_;
+  return 2 + 2 * longest_step_ + longest_validation_ + 1.5 * longest_save_;
 }
 
 void Trainer::log_step(const StepOutcome& outcome,
                        std::optional<double> validation_loss) {
-  const double seconds = interval_.lap();
+  const double seconds = interval_.lap() - interval_paused_;
   const double rate = static_cast<double>(interval_tokens_) / seconds;
   const double step_seconds = seconds / static_cast<double>(interval_steps_);
   const double rate_lr = learning_rate(config_.schedule, config_.optimizer.learning_rate,
@@ -245,6 +277,7 @@ void Trainer::log_step(const StepOutcome& outcome,
                    .validation_loss = validation_loss});
   }
   interval_tokens_ = interval_steps_ = 0;
+  interval_paused_ = 0;
 }
 
 // A disk that takes no metrics is no reason to lose the training.
@@ -275,11 +308,14 @@ std::optional<double> Trainer::validate() {
     tokens += all[r + 1];
   }
   loss /= std::max(1.0, tokens);
-  if (progress_.best_validation_step == 0 || loss < progress_.best_validation_loss) {
+  if (std::isfinite(loss) &&
+      (progress_.best_validation_step == 0 || loss < progress_.best_validation_loss)) {
     progress_.best_validation_loss = loss;
     progress_.best_validation_step = progress_.step;
   }
   validation_seconds_ += timer.seconds();
+  interval_paused_ += timer.seconds();
+  longest_validation_ = std::max(longest_validation_, timer.seconds());
   return loss;
 }
 
@@ -298,6 +334,7 @@ void Trainer::save() {
        .version = description_.version,
        .hosts = description_.hosts});
   save_seconds_ += report.seconds;
+  interval_paused_ += report.seconds;
   longest_save_ = std::max(longest_save_, report.seconds);
   if (report.saved) {
     saved_step_ = progress_.step;
@@ -327,7 +364,7 @@ void Trainer::finish() {
 void Trainer::sample() {
   if (config_.train.sample_tokens == 0) return;
   const std::string text =
-      generate_text(engine_, config_.model,
+      generate_text(engine_, grid_.world(), config_.model,
                     {.prompt = config_.train.sample_prompt,
                      .tokens = config_.train.sample_tokens,
                      .temperature = config_.train.sample_temperature,

@@ -53,8 +53,8 @@ class Collectives : public testing::TestWithParam<int> {
   std::unique_ptr<Communicator> comm_;
 };
 
-// Counts around the size of an exchange, 2^15 elements.
-const index_t kCounts[] = {0, 1, 64, 1000, (1 << 15) - 1, (1 << 15) + 65, 150001};
+// Counts around the size of an exchange, 2^18 elements over the other ranks.
+const index_t kCounts[] = {0, 1, 64, 1000, (1 << 18) - 1, (1 << 18) + 65};
 
 TEST_P(Collectives, AllReduceSumsInRankOrder) {
   for (const index_t n : kCounts) {

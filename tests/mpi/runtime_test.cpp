@@ -69,16 +69,16 @@ TEST(RunLock, HoldsADirectoryAgainstOthersUntilItEnds) {
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   Log log(false);
   {
-    const RunLock lock(folder, log);
+    const RunLock lock("run.directory", folder, log);
     try {
-      const RunLock second(folder, log);
+      const RunLock second("run.directory", folder, log);
       FAIL() << "locked twice";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), Status::usage);
       EXPECT_NE(std::string(error.what()).find(folder), std::string::npos);
     }
   }
-  EXPECT_NO_THROW(RunLock(folder, log));
+  EXPECT_NO_THROW(RunLock("run.directory", folder, log));
   std::filesystem::remove_all(folder);
 }
 

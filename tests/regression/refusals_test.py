@@ -109,11 +109,15 @@ class Refusals(ProgramTest):
         with self.subTest(change="seed"):
             self.refused(2, ["train.steps=40", "run.seed=2"], 2, ["run.seed = 2"])
 
-    def test_another_model(self):
+    def test_another_model_or_order(self):
+        """Also what the tensors' shapes do not tell."""
         self.finish(2)
-        self.refused(2, ["train.steps=40", "model.width=64"], 65, ["shape"])
-        self.refused(2, ["train.steps=40", "model.layers=1"], 65, ["does not have"])
-        self.refused(2, ["train.steps=40", "model.layers=3"], 65, ["holds no tensor"])
+        for change, words in [("model.width=64", "width 64"), ("model.layers=3", "layers 3"),
+                              ("model.heads=1", "heads 1"), ("model.rope_theta=5e5", "rope_theta"),
+                              ("model.norm_epsilon=1e-6", "norm_epsilon"),
+                              ("data.order=sequential", "data.order = sequential")]:
+            with self.subTest(change=change):
+                self.refused(2, ["train.steps=40", change], 2, [words])
 
     def damage(self, path, name):
         with open(os.path.join(path, name), "r+b") as file:

@@ -54,9 +54,6 @@ class Communicator {
 
   const Traffic& traffic() const { return traffic_; }
 
-  // Shared memory that this rank holds for staging.
-  virtual index_t staging_bytes() const { return 0; }
-
  protected:
   virtual void do_reduce_scatter(TensorView slice, TensorView full) = 0;
   virtual void do_all_gather(TensorView full, TensorView slice) = 0;

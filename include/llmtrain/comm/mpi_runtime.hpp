@@ -18,9 +18,6 @@ class MpiRuntime {
   MpiRuntime(const MpiRuntime&) = delete;
   MpiRuntime& operator=(const MpiRuntime&) = delete;
 
-  int world_rank() const;
-  int world_size() const;
-
   // Ends every rank of the job with `status`. Not collective; does not return.
   [[noreturn]] static void abort(Status status);
 

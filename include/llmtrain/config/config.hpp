@@ -1,5 +1,5 @@
 // Everything that an input file can say, as plain structs with their defaults. Components
-// receive their own struct; only app/options.cpp knows keys and text.
+// receive their own struct; only app/ reads text.
 #pragma once
 
 #include <array>
@@ -36,8 +36,7 @@ struct RunConfig {
 
 struct BatchConfig {
   std::int64_t global = 32;  // sequences of an optimizer step over all ranks
-  std::int64_t micro =
-      0;  // sequences that a rank computes at once; 0: global / data ranks
+  std::int64_t micro = 0;    // of them that a rank computes at once; 0: global / ranks
 };
 
 struct OptimizerConfig {

@@ -52,12 +52,11 @@ struct ModelConfig {
   std::int64_t width = 384;   // of the residual stream; a multiple of heads
   std::int64_t mlp_width =
       0;  // 0: 4 * width (gpt2), 8/3 * width rounded up to 64 (llama)
-  std::int64_t context = 256;   // tokens of a sequence
-  std::int64_t vocabulary = 0;  // 0: what the data's format fixes
-  std::int64_t vocabulary_multiple =
-      64;                // rows in memory are padded to a multiple of this
-  bool tied = true;      // the head reads the embedding's weight
-  double dropout = 0.0;  // embedding, attention, residuals; in [0, 1)
+  std::int64_t context = 256;             // tokens of a sequence
+  std::int64_t vocabulary = 0;            // 0: what the data's format fixes
+  std::int64_t vocabulary_multiple = 64;  // in memory the rows are padded to a multiple
+  bool tied = true;                       // the head reads the embedding's weight
+  double dropout = 0.0;                   // embedding, attention, residuals; in [0, 1)
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
   WeightInit init = WeightInit::normal;
@@ -79,6 +78,10 @@ void resolve(ModelConfig& config);
 bool apply_preset(ModelConfig& config);
 // Their names, for messages.
 std::string preset_names();
+
+// Everything that changes what the weights compute, on one line: two models with equal texts
+// are the same function of their weights.
+std::string describe(const ModelConfig& config);
 
 // Parameters in matrix products (the vocabulary unpadded; embeddings that are only looked
 // up do not count), for FLOPs.

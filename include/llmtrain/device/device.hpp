@@ -1,6 +1,7 @@
-// Where memory lives and who counts it. Every allocation of the program that grows with
-// the model or the batch goes through a Device under a category, so that `--check` can
-// run the real code on the meta device and print what a run will allocate.
+// Where memory lives and who counts it. Weights, gradients, moments, activations and scratch
+// come from a Device under a category, so that `--check` can run the real code on the meta
+// device and print what a run will allocate. (Batches in host memory and the fixed stages of
+// communicators are not counted.)
 #pragma once
 
 #include <array>
@@ -13,15 +14,8 @@ namespace llmtrain {
 
 enum class DeviceKind { cpu, meta };
 
-enum class MemoryUse {
-  weights,
-  gradients,
-  moments,
-  activations,
-  workspace,
-  communication
-};
-constexpr int kMemoryUses = 6;
+enum class MemoryUse { weights, gradients, moments, activations, workspace };
+constexpr int kMemoryUses = 5;
 const char* name(MemoryUse use);
 
 class Buffer;

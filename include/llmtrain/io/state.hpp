@@ -43,6 +43,8 @@ struct Progress {
   std::int64_t best_validation_step = 0;
   std::uint64_t seed = 0;
   std::string data_fingerprint;
+  std::string data_order;  // shuffled, sequential, torch
+  std::string model;       // what shapes alone do not tell: describe(ModelConfig)
   // The data-parallel size that the data order needs; 0: any.
   std::int64_t required_ranks = 0;
 
@@ -52,7 +54,7 @@ struct Progress {
 // What wrote it; may differ between runs that are otherwise equal.
 struct Provenance {
   std::string input;    // the resolved input file
-  std::string layout;   // "data 4, zero 2"
+  std::string layout;   // the grid and the ZeRO stage
   std::string version;  // of the program
   std::string hosts;
   std::string time;  // filled in when saving: "2026-01-31 12:00:00 UTC"

@@ -75,8 +75,8 @@ class ParameterSet {
   ParameterSet(const ParameterSet&) = delete;
   ParameterSet& operator=(const ParameterSet&) = delete;
 
-  // Declares rows that stay adjacent without padding between them; all of one dtype,
-  // equal trailing extents and equal `decayed`. Only before seal().
+  // Declares rows that stay adjacent without padding between them; equal trailing
+  // extents and equal `decayed`. Only before seal().
   Parameter declare(std::vector<ParameterSpec> adjacent);
 
   // Fixes the order and the offsets; rows() are in order of offset afterwards.

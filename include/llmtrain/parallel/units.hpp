@@ -4,12 +4,11 @@
 // to 3, clipping and checkpoints are operations on units; nothing here knows what a layer
 // computes.
 //
-//   stage   weights   gradients   moments   communication of a step
-//   0       whole     whole       whole     all_reduce of gradients
-//   1       whole     whole       slice     reduce_scatter of gradients, all_gather of
-//   weights 2       whole     slice       slice     reduce_scatter each micro-batch,
-//   all_gather 3       slice     slice       slice     all_gather before each use,
-//   reduce_scatter each
+//   stage  weights  gradients  moments  communication of a step
+//   0      whole    whole      whole    all_reduce of gradients
+//   1      whole    whole      slice    reduce_scatter of gradients, all_gather of weights
+//   2      whole    slice      slice    the same, but reduce_scatter in each micro-batch
+//   3      slice    slice      slice    the same, but all_gather before each use
 #pragma once
 
 #include <map>

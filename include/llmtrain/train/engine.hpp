@@ -33,11 +33,6 @@ struct StepOutcome {
   unsigned flags = 0;
 };
 
-struct EvaluationSum {
-  double loss = 0;  // sum over tokens, nats
-  index_t tokens = 0;
-};
-
 // Bytes of the two arenas.
 struct ArenaSizes {
   index_t saved = 0, scratch = 0;

@@ -15,8 +15,8 @@ struct GenerationOptions {
 };
 
 // The continuation alone. Each token is a function of (seed, position), so the text does not
-// depend on the layout up to rounding of the logits. Collective.
-std::string generate_text(Engine& engine, const ModelConfig& model,
+// depend on the layout up to rounding of the logits. Collective: rank 0 draws.
+std::string generate_text(Engine& engine, Communicator& world, const ModelConfig& model,
                           const GenerationOptions& options);
 
 // `text` with every control character but newline and tab, and every byte that is not valid

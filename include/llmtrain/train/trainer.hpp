@@ -55,6 +55,7 @@ class Trainer {
   void sample();
   void summarize(const std::string& reason);
   bool is_due(std::int64_t every) const;
+  bool save_is_requested(unsigned flags);
   double margin_seconds() const;
 
   const Config& config_;
@@ -74,16 +75,18 @@ class Trainer {
   io::Progress progress_;
   index_t first_step_ = 0;  // that this process trains
   index_t saved_step_ = -1;
+  index_t requested_save_step_ = -10;  // of the last SIGUSR2 or SAVE that was honoured
   int failed_saves_ = 0;
   double peak_flops_ = 0;  // of all ranks together, measured
 
   // Since the last logged step.
   Timer interval_;
   index_t interval_tokens_ = 0, interval_steps_ = 0;
+  double interval_paused_ = 0;  // validating and saving: not the steps' time
   // Of this process.
   Timer wall_;
   double data_seconds_ = 0, validation_seconds_ = 0, save_seconds_ = 0;
-  double longest_save_ = 0, longest_step_ = 0;
+  double longest_save_ = 0, longest_step_ = 0, longest_validation_ = 0;
   index_t trained_tokens_ = 0, skipped_steps_ = 0, saves_ = 0;
 };
 
