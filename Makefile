@@ -11,6 +11,8 @@ RANKS  ?= $(shell [ $(CORES) -lt 4 ] && echo $(CORES) || echo 4)
 export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 export OMPI_MCA_btl_vader_single_copy_mechanism := none
+# MPI keeps memory until the end; of the preset asan only.
+export ASAN_OPTIONS ?= detect_leaks=0
 
 .PHONY: all run test test-long packages configure tests format clean
 

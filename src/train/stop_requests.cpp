@@ -75,10 +75,10 @@ bool StopRequests::take_file(const char* name) const {
 unsigned StopRequests::poll(double margin_seconds) {
   unsigned requests = kNoRequest;
   if (stop_signalled_) requests |= kStopBySignal;
-  if (save_signalled_.exchange(false)) requests |= kSave;
+  if (save_signalled_.exchange(false)) requests |= kSaveBySignal;
   if (!watches_files_) return requests;
   if (take_file("STOP")) requests |= kStopByFile;
-  if (take_file("SAVE")) requests |= kSave;
+  if (take_file("SAVE")) requests |= kSaveByFile;
   if (wall_seconds_ > 0 && started_.seconds() + margin_seconds >= wall_seconds_) {
     requests |= kStopByWallTime;
   }

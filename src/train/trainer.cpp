@@ -192,16 +192,17 @@ void Trainer::after_step(const StepOutcome& outcome) {
   if (last || stops || save_is_requested(outcome.flags) ||
       is_due(config_.checkpoint.every)) {
     save();
+    if ((outcome.flags & kSaveBySignal) && saved_step_ == progress_.step) {
+      signalled_save_step_ = progress_.step;
+    }
   }
 }
 
 // The ranks of a job hear one signal in neighbouring steps: that is one request.
-bool Trainer::save_is_requested(unsigned flags) {
+bool Trainer::save_is_requested(unsigned flags) const {
   constexpr index_t kEchoSteps = 2;
-  if (!(flags & kSave) || progress_.step <= requested_save_step_ + kEchoSteps)
-    return false;
-  requested_save_step_ = progress_.step;
-  return true;
+  const bool echo = progress_.step <= signalled_save_step_ + kEchoSteps;
+  return (flags & kSaveByFile) || ((flags & kSaveBySignal) && !echo);
 }
 
 void Trainer::count_outcome(const StepOutcome& outcome) {

@@ -19,7 +19,8 @@ enum Request : unsigned {
   kStopBySignal = 1,
   kStopByFile = 2,
   kStopByWallTime = 4,
-  kSave = 8,
+  kSaveBySignal = 8,
+  kSaveByFile = 16,
 };
 constexpr unsigned kStop = kStopBySignal | kStopByFile | kStopByWallTime;
 

@@ -55,7 +55,7 @@ class Trainer {
   void sample();
   void summarize(const std::string& reason);
   bool is_due(std::int64_t every) const;
-  bool save_is_requested(unsigned flags);
+  bool save_is_requested(unsigned flags) const;
   double margin_seconds() const;
 
   const Config& config_;
@@ -75,7 +75,7 @@ class Trainer {
   io::Progress progress_;
   index_t first_step_ = 0;  // that this process trains
   index_t saved_step_ = -1;
-  index_t requested_save_step_ = -10;  // of the last SIGUSR2 or SAVE that was honoured
+  index_t signalled_save_step_ = -10;  // of the last save that a signal asked for
   int failed_saves_ = 0;
   double peak_flops_ = 0;  // of all ranks together, measured
 

@@ -38,7 +38,7 @@ TEST_F(StopRequestsTest, SignalsAreHeardByPoll) {
     StopRequests requests;
     requests.begin(false, folder_, 0, Timer());
     EXPECT_EQ(requests.poll(0), kNoRequest);
-    EXPECT_EQ(poll_after(requests, SIGUSR2), kSave);
+    EXPECT_EQ(poll_after(requests, SIGUSR2), kSaveBySignal);
     EXPECT_EQ(requests.poll(0), kNoRequest);  // once
     EXPECT_EQ(poll_after(requests, signal), kStopBySignal) << signal;
     EXPECT_EQ(requests.poll(0), kStopBySignal);  // a stop stays
@@ -54,7 +54,7 @@ TEST_F(StopRequestsTest, FilesAreHonouredOnceByTheRankThatWatches) {
   EXPECT_EQ(blind.poll(0), kNoRequest);
   StopRequests requests;
   requests.begin(true, folder_, 0, Timer());
-  EXPECT_EQ(requests.poll(0), unsigned{kStopByFile} | unsigned{kSave});
+  EXPECT_EQ(requests.poll(0), unsigned{kStopByFile} | unsigned{kSaveByFile});
   EXPECT_EQ(requests.poll(0), kNoRequest);
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/STOP"));
 }
