@@ -45,6 +45,8 @@ class KillTest(ProgramTest):
         if rng.random() < 0.67:
             run.wait_until(lambda: checkpoints.announced(run.log))
         time.sleep(rng.uniform(0, 0.4))
+        # The launcher may not have made the ranks yet: a kill must have something to hit.
+        run.wait_until(lambda: run.rank_pids() or run.process.poll() is not None)
         pids = list(run.rank_pids().values())
         if run.process.poll() is not None:
             self.assertEqual(run.wait(), 0, str(run))
