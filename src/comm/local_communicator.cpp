@@ -42,8 +42,7 @@ class LocalCommunicator : public Communicator {
   void copy(TensorView to, TensorView from) const {
     if (to.is_meta() || from.is_meta()) return;
     require(size_ == 1, "a counting communicator was given real tensors");
-    std::memmove(to.data<float>(), from.data<float>(),
-                 static_cast<std::size_t>(from.bytes()));
+    std::memmove(to.storage(), from.storage(), static_cast<std::size_t>(from.bytes()));
   }
 
   int rank_, size_;

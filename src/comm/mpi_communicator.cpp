@@ -13,38 +13,20 @@
 #include "llmtrain/comm/communicator.hpp"
 #include "llmtrain/comm/mpi_runtime.hpp"
 #include "mpi_check.hpp"
+#include "ordered_sum.hpp"
 #include "shared_stage.hpp"
 
 namespace llmtrain {
 
 namespace {
 
-// Where rank r's part of an exchange lies in the full tensor.
+// Where rank r's part of an exchange lies in the full tensor, in bytes.
 struct Part {
-  index_t begin, count;
+  index_t begin, bytes;
 };
 
-// sources[0] + sources[1] + ... element by element, in that order. A group of elements stays in
-// registers while the sources pass by.
-void sum_in_order(float* out, const std::vector<const float*>& sources, index_t count) {
-  constexpr index_t kGroup = 64;
-  index_t begin = 0;
-  for (; begin + kGroup <= count; begin += kGroup) {
-    float sums[kGroup];
-    std::copy_n(sources[0] + begin, kGroup, sums);
-    for (std::size_t source = 1; source < sources.size(); ++source) {
-      const float* const x = sources[source] + begin;
-      for (index_t i = 0; i < kGroup; ++i) sums[i] += x[i];
-    }
-    std::copy_n(sums, kGroup, out + begin);
-  }
-  for (; begin < count; ++begin) {
-    float sum = sources[0][begin];
-    for (std::size_t source = 1; source < sources.size(); ++source) {
-      sum += sources[source][begin];
-    }
-    out[begin] = sum;
-  }
+void copy_bytes(std::byte* to, const std::byte* from, index_t bytes) {
+  if (bytes > 0 && to != from) std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
 class MpiCommunicator : public Communicator {
@@ -60,6 +42,9 @@ class MpiCommunicator : public Communicator {
       MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node_);
     }
     find_node_ranks();
+    const auto others = static_cast<std::size_t>(size_ - 1);
+    sources_.resize(others + 1);
+    requests_.reserve(2 * others);
   }
 
   ~MpiCommunicator() override {
@@ -89,23 +74,35 @@ class MpiCommunicator : public Communicator {
  private:
   void find_node_ranks();
   bool on_node(int r) const { return node_rank_[static_cast<std::size_t>(r)] >= 0; }
-  SharedStage& stage() {
-    if (!stage_) stage_.emplace(node_);
-    return *stage_;
+  // What an exchange moves per rank, in bytes: the pieces for all others share a slot.
+  index_t piece() const {
+    return SharedStage::kSlotBytes / std::max(1, size_ - 1) / kPieceMultiple *
+           kPieceMultiple;
   }
-  // What an exchange moves per rank: the pieces for all others share a slot.
-  index_t piece() const { return SharedStage::kSlotFloats / std::max(1, size_ - 1); }
 
+  SharedStage& stage();
+  void post_exchange(int other, const std::byte* send, index_t send_bytes,
+                     std::byte* receive, index_t receive_bytes);
+  void finish_exchanges();
+  template <class T, class PartOf>
+  void reduce_exchange(std::byte* out, const std::byte* full, PartOf part_of);
   template <class PartOf>
-  void reduce_exchange(float* out, const float* full, PartOf part_of);
-  template <class PartOf>
-  void gather_exchange(float* full, const float* own, PartOf part_of);
+  void gather_exchange(std::byte* full, const std::byte* own, PartOf part_of);
+  template <class T>
+  void reduce_scatter_of(TensorView slice, TensorView full);
+  template <class T>
+  void all_reduce_of(TensorView x);
+
+  static constexpr index_t kPieceMultiple = 64;
 
   MPI_Comm comm_, node_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, ranks_per_node_;
   std::vector<int> node_rank_;  // by rank: its rank in node_, or -1 on another node
   std::optional<SharedStage> stage_;
-  std::vector<float> received_;  // pieces from other nodes
+  // Of the current exchange; kept so that an exchange allocates nothing.
+  std::vector<const std::byte*> sources_;  // by rank: its piece for this rank
+  std::vector<std::byte> received_;        // pieces from other nodes
+  std::vector<MPI_Request> requests_;
 };
 
 void MpiCommunicator::find_node_ranks() {
@@ -168,17 +165,39 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color) {
   return std::make_unique<MpiCommunicator>(part, ranks_per_node_);
 }
 
-// out = the sum in rank order of every rank's part_of(own rank); out may be that part of
-// full.
-template <class PartOf>
-void MpiCommunicator::reduce_exchange(float* out, const float* full, PartOf part_of) {
+SharedStage& MpiCommunicator::stage() {
+  if (stage_) return *stage_;
+  const bool other_nodes = std::count(node_rank_.begin(), node_rank_.end(), -1) > 0;
+  if (other_nodes) received_.resize(static_cast<std::size_t>(piece() * (size_ - 1)));
+  return stage_.emplace(node_);
+}
+
+void MpiCommunicator::post_exchange(int other, const std::byte* send, index_t send_bytes,
+                                    std::byte* receive, index_t receive_bytes) {
+  mpi_check(MPI_Irecv(receive, mpi_count(receive_bytes), MPI_BYTE, other, 0, comm_,
+                      &requests_.emplace_back()),
+            "MPI_Irecv");
+  mpi_check(MPI_Isend(send, mpi_count(send_bytes), MPI_BYTE, other, 0, comm_,
+                      &requests_.emplace_back()),
+            "MPI_Isend");
+}
+
+void MpiCommunicator::finish_exchanges() {
+  mpi_check(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(),
+                        MPI_STATUSES_IGNORE),
+            "MPI_Waitall");
+  requests_.clear();
+}
+
+// out = the sum in rank order of every rank's part_of(own rank), elements T; out may be
+// that part of full.
+template <class T, class PartOf>
+void MpiCommunicator::reduce_exchange(std::byte* out, const std::byte* full,
+                                      PartOf part_of) {
   const Part own = part_of(rank_);
   const index_t stride = piece();
   // Slot of d among the pieces that rank r hands out: r itself is left out.
   const auto slot_of = [](int d, int r) { return d < r ? d : d - 1; };
-  received_.resize(static_cast<std::size_t>(stride * (size_ - 1)));
-  std::vector<MPI_Request> requests;
-  std::vector<const float*> sources(static_cast<std::size_t>(size_));
   SharedStage& shared = stage();
 
   shared.begin();
@@ -186,113 +205,104 @@ void MpiCommunicator::reduce_exchange(float* out, const float* full, PartOf part
     if (r == rank_) continue;
     const Part part = part_of(r);
     if (on_node(r)) {
-      std::memcpy(shared.own_slot() + slot_of(r, rank_) * stride, full + part.begin,
-                  static_cast<std::size_t>(part.count) * sizeof(float));
+      copy_bytes(shared.own_slot() + slot_of(r, rank_) * stride, full + part.begin,
+                 part.bytes);
       continue;
     }
-    float* const from = received_.data() + slot_of(r, rank_) * stride;
-    sources[static_cast<std::size_t>(r)] = from;
-    mpi_check(MPI_Irecv(from, mpi_count(own.count), MPI_FLOAT, r, 0, comm_,
-                        &requests.emplace_back()),
-              "MPI_Irecv");
-    mpi_check(MPI_Isend(full + part.begin, mpi_count(part.count), MPI_FLOAT, r, 0, comm_,
-                        &requests.emplace_back()),
-              "MPI_Isend");
+    std::byte* const from = received_.data() + slot_of(r, rank_) * stride;
+    sources_[static_cast<std::size_t>(r)] = from;
+    post_exchange(r, full + part.begin, part.bytes, from, own.bytes);
   }
   shared.publish();
   for (int r = 0; r < size_; ++r) {
     if (r == rank_) {
-      sources[static_cast<std::size_t>(r)] = full + own.begin;
+      sources_[static_cast<std::size_t>(r)] = full + own.begin;
     } else if (on_node(r)) {
-      sources[static_cast<std::size_t>(r)] =
+      sources_[static_cast<std::size_t>(r)] =
           shared.await(node_rank_[static_cast<std::size_t>(r)]) +
           slot_of(rank_, r) * stride;
     }
   }
-  mpi_check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(),
-                        MPI_STATUSES_IGNORE),
-            "MPI_Waitall");
-  sum_in_order(out, sources, own.count);
+  finish_exchanges();
+  sum_in_order(reinterpret_cast<T*>(out), sources_, own.bytes / index_t{sizeof(T)});
   shared.end();
 }
 
 // full[part_of(r)] = the `own` of rank r, for all r; own may be part_of(rank()) of full.
 template <class PartOf>
-void MpiCommunicator::gather_exchange(float* full, const float* own, PartOf part_of) {
+void MpiCommunicator::gather_exchange(std::byte* full, const std::byte* own,
+                                      PartOf part_of) {
   const Part mine = part_of(rank_);
-  const auto mine_bytes = static_cast<std::size_t>(mine.count) * sizeof(float);
-  std::vector<MPI_Request> requests;
   SharedStage& shared = stage();
 
   for (int r = 0; r < size_; ++r) {
     if (on_node(r)) continue;
     const Part part = part_of(r);
-    mpi_check(MPI_Irecv(full + part.begin, mpi_count(part.count), MPI_FLOAT, r, 0, comm_,
-                        &requests.emplace_back()),
-              "MPI_Irecv");
-    mpi_check(MPI_Isend(own, mpi_count(mine.count), MPI_FLOAT, r, 0, comm_,
-                        &requests.emplace_back()),
-              "MPI_Isend");
+    post_exchange(r, own, mine.bytes, full + part.begin, part.bytes);
   }
   shared.begin();
-  std::memcpy(shared.own_slot(), own, mine_bytes);
+  copy_bytes(shared.own_slot(), own, mine.bytes);
   shared.publish();
-  if (own != full + mine.begin) std::memcpy(full + mine.begin, own, mine_bytes);
+  copy_bytes(full + mine.begin, own, mine.bytes);
   for (int r = 0; r < size_; ++r) {
     if (r == rank_ || !on_node(r)) continue;
     const Part part = part_of(r);
-    std::memcpy(full + part.begin, shared.await(node_rank_[static_cast<std::size_t>(r)]),
-                static_cast<std::size_t>(part.count) * sizeof(float));
+    copy_bytes(full + part.begin, shared.await(node_rank_[static_cast<std::size_t>(r)]),
+               part.bytes);
   }
   shared.end();
-  mpi_check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(),
-                        MPI_STATUSES_IGNORE),
-            "MPI_Waitall");
+  finish_exchanges();
+}
+
+template <class T>
+void MpiCommunicator::reduce_scatter_of(TensorView slice, TensorView full) {
+  const index_t n = slice.bytes();
+  for (index_t done = 0; done < n; done += piece()) {
+    const index_t bytes = std::min(piece(), n - done);
+    reduce_exchange<T>(slice.storage() + done, full.storage(), [&](int r) {
+      return Part{r * n + done, bytes};
+    });
+  }
+}
+
+template <class T>
+void MpiCommunicator::all_reduce_of(TensorView x) {
+  std::byte* const data = x.storage();
+  const index_t n = x.bytes();
+  for (index_t done = 0; done < n; done += piece() * size_) {
+    const index_t bytes = std::min(piece() * size_, n - done);
+    const index_t each =
+        divide_up(bytes / index_t{sizeof(T)}, size_) * index_t{sizeof(T)};
+    const auto part_of = [&](int r) {
+      const index_t begin = std::min(r * each, bytes);
+      return Part{done + begin, std::min(each, bytes - begin)};
+    };
+    std::byte* const own = data + part_of(rank_).begin;
+    reduce_exchange<T>(own, data, part_of);
+    gather_exchange(data, own, part_of);
+  }
 }
 
 void MpiCommunicator::do_reduce_scatter(TensorView slice, TensorView full) {
-  const index_t n = slice.count();
-  float* const out = slice.data<float>();
-  const float* const in = full.data<float>();
-  if (size_ == 1) {
-    if (out != in) std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(float));
-    return;
-  }
-  for (index_t done = 0; done < n; done += piece()) {
-    const index_t count = std::min(piece(), n - done);
-    reduce_exchange(out + done, in, [&](int r) { return Part{r * n + done, count}; });
-  }
+  if (size_ == 1) return copy_bytes(slice.storage(), full.storage(), full.bytes());
+  with_type(full.dtype(),
+            [&]<class T>(TypeTag<T>) { reduce_scatter_of<T>(slice, full); });
 }
 
 void MpiCommunicator::do_all_gather(TensorView full, TensorView slice) {
-  const index_t n = slice.count();
-  float* const out = full.data<float>();
-  const float* const in = slice.data<float>();
-  if (size_ == 1) {
-    if (out != in) std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(float));
-    return;
-  }
-  for (index_t done = 0; done < n; done += SharedStage::kSlotFloats) {
-    const index_t count = std::min(SharedStage::kSlotFloats, n - done);
-    gather_exchange(out, in + done, [&](int r) { return Part{r * n + done, count}; });
+  if (size_ == 1) return copy_bytes(full.storage(), slice.storage(), full.bytes());
+  const index_t n = slice.bytes();
+  for (index_t done = 0; done < n; done += SharedStage::kSlotBytes) {
+    const index_t bytes = std::min(SharedStage::kSlotBytes, n - done);
+    gather_exchange(full.storage(), slice.storage() + done, [&](int r) {
+      return Part{r * n + done, bytes};
+    });
   }
 }
 
 void MpiCommunicator::do_all_reduce(TensorView x) {
   if (size_ == 1) return;
-  const index_t n = x.count();
-  float* const data = x.data<float>();
-  for (index_t done = 0; done < n; done += piece() * size_) {
-    const index_t count = std::min(piece() * size_, n - done);
-    const index_t each = divide_up(count, size_);
-    const auto part_of = [&](int r) {
-      const index_t begin = std::min(r * each, count);
-      return Part{done + begin, std::min(each, count - begin)};
-    };
-    float* const own = data + part_of(rank_).begin;
-    reduce_exchange(own, data, part_of);
-    gather_exchange(data, own, part_of);
-  }
+  with_type(x.dtype(), [&]<class T>(TypeTag<T>) { all_reduce_of<T>(x); });
 }
 
 }  // namespace

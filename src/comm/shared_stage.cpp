@@ -72,9 +72,9 @@ SharedStage::Counters& SharedStage::counters(int node_rank) const {
       reinterpret_cast<Counters*>(areas_[static_cast<std::size_t>(node_rank)]));
 }
 
-float* SharedStage::slot(int node_rank) const {
-  return reinterpret_cast<float*>(areas_[static_cast<std::size_t>(node_rank)] + kHeader) +
-         static_cast<index_t>(exchange_ % 2) * kSlotFloats;
+std::byte* SharedStage::slot(int node_rank) const {
+  return areas_[static_cast<std::size_t>(node_rank)] + kHeader +
+         static_cast<index_t>(exchange_ % 2) * kSlotBytes;
 }
 
 void SharedStage::begin() {
@@ -85,13 +85,13 @@ void SharedStage::begin() {
   }
 }
 
-float* SharedStage::own_slot() { return slot(rank_); }
+std::byte* SharedStage::own_slot() { return slot(rank_); }
 
 void SharedStage::publish() {
   counters(rank_).published.store(exchange_, std::memory_order_release);
 }
 
-const float* SharedStage::await(int node_rank) {
+const std::byte* SharedStage::await(int node_rank) {
   wait_until_at_least(counters(node_rank).published, exchange_);
   return slot(node_rank);
 }

@@ -28,13 +28,13 @@ class SharedStage {
   SharedStage(const SharedStage&) = delete;
   SharedStage& operator=(const SharedStage&) = delete;
 
-  static constexpr index_t kSlotFloats = 262144;  // 1 MiB: the fastest of 32 KiB to 1 MiB
-  static constexpr index_t bytes() { return kHeader + 2 * kSlotFloats * 4; }
+  static constexpr index_t kSlotBytes = 1 << 20;  // the fastest of 32 KiB to 1 MiB
+  static constexpr index_t bytes() { return kHeader + 2 * kSlotBytes; }
 
   void begin();
-  float* own_slot();
+  std::byte* own_slot();
   void publish();
-  const float* await(int node_rank);
+  const std::byte* await(int node_rank);
   void end();
 
  private:
@@ -46,7 +46,7 @@ class SharedStage {
   static_assert(sizeof(Counters) <= kHeader);
 
   Counters& counters(int node_rank) const;
-  float* slot(int node_rank) const;
+  std::byte* slot(int node_rank) const;
 
   void wait_until_at_least(const std::atomic<std::uint64_t>& counter,
                            std::uint64_t value) const;

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <tuple>
 
 #include "llmtrain/comm/grid.hpp"
 #include "llmtrain/comm/mpi_runtime.hpp"
@@ -15,99 +16,183 @@ namespace {
 
 // Element i of rank r: magnitudes from 1e-3 to 1e4, so that float addition does not
 // commute across the ranks. Not inlined, or product and sum would fuse and round once.
-[[gnu::noinline]] float element(int r, index_t i) {
+[[gnu::noinline]] float spread(int r, index_t i) {
+  constexpr float kPowers[] = {1e-3f, 1e-2f, 1e-1f, 1, 1e1f, 1e2f, 1e3f, 1e4f};
   const auto bits =
       static_cast<std::uint32_t>(i * 2654435761u + static_cast<unsigned>(r) * 40503u);
   const float mantissa = static_cast<float>(bits >> 8) * 0x1p-24f - 0.5f;
-  return mantissa * std::pow(10.0f, static_cast<float>((bits & 7u)) - 3.0f);
+  return mantissa * kPowers[bits & 7u];
 }
 
-float sum_in_rank_order(int size, index_t i) {
-  float sum = element(0, i);
-  for (int r = 1; r < size; ++r) sum += element(r, i);
-  return sum;
+template <class T>
+T element(int r, index_t i, int size);
+
+template <>
+float element<float>(int r, index_t i, int) {
+  return spread(r, i);
+}
+
+// Seldom would the order of the additions in f32 be seen in 16 bits. So two ranks hold large
+// values that cancel, and when the others' small ones are added tells what is left of them.
+// Every fourth element overflows fp16, or would on the way.
+template <class T>
+requires(sizeof(T) == 2) T element(int r, index_t i, int size) {
+  if (i % 4 == 0) return from_float<T>(spread(r, i));
+  if (i % 4 == 1) return from_float<T>((r + i / 4) % 3 == 2 ? -60000.0f : 60000.0f);
+  const int plus = static_cast<int>(i / 4 % size), minus = (plus + 1) % size;
+  if (r == plus) return from_float<T>(40000.0f);
+  if (r == minus) return from_float<T>(-40000.0f);
+  return from_float<T>(std::abs(spread(r, i)) < 1 ? spread(r, i) : 0.01f);
+}
+
+template <class T>
+T sum_in_rank_order(int size, index_t i) {
+  float sum = to_float(element<T>(0, i, size));
+  for (int r = 1; r < size; ++r) sum += to_float(element<T>(r, i, size));
+  return from_float<T>(sum);
+}
+
+template <class T>
+bool same(T a, T b) {
+  return std::memcmp(&a, &b, sizeof(T)) == 0;
 }
 
 // Counts the elements that differ; an early return would leave the other ranks waiting.
-template <class Expected>
-index_t wrong_elements(const float* x, index_t n, Expected expected) {
+template <class T, class Expected>
+index_t wrong_elements(const T* x, index_t n, Expected expected) {
   index_t wrong = 0;
-  for (index_t i = 0; i < n; ++i) wrong += x[i] != expected(i);
+  for (index_t i = 0; i < n; ++i) wrong += !same<T>(x[i], expected(i));
   return wrong;
 }
 
-TensorView view(std::vector<float>& x) {
-  return {x.data(), Dtype::f32, Shape{static_cast<index_t>(x.size())}};
+template <class T>
+TensorView view(std::vector<T>& x) {
+  return {x.data(), DtypeOf<T>::value, Shape{static_cast<index_t>(x.size())}};
 }
 
-// The ranks per node that are pretended: 0 is the real node.
-class Collectives : public testing::TestWithParam<int> {
+// By the ranks per node that are pretended (0 is the real node) and the dtype.
+class Collectives : public testing::TestWithParam<std::tuple<int, Dtype>> {
  protected:
-  void SetUp() override { comm_ = make_world_communicator(GetParam()); }
-  std::vector<float> own(index_t n) const {
-    std::vector<float> x(static_cast<std::size_t>(n));
+  void SetUp() override { comm_ = make_world_communicator(std::get<0>(GetParam())); }
+
+  template <class Check>
+  void for_dtype(Check check) {
+    with_type(std::get<1>(GetParam()), check);
+  }
+  template <class T>
+  std::vector<T> own(index_t n) const {
+    std::vector<T> x(static_cast<std::size_t>(n));
     for (index_t i = 0; i < n; ++i)
-      x[static_cast<std::size_t>(i)] = element(comm_->rank(), i);
+      x[static_cast<std::size_t>(i)] = of_rank<T>(rank(), i);
     return x;
   }
+  template <class T>
+  T of_rank(int r, index_t i) const {
+    return element<T>(r, i, size());
+  }
+  int rank() const { return comm_->rank(); }
+  int size() const { return comm_->size(); }
   std::unique_ptr<Communicator> comm_;
 };
 
-// Counts around the size of an exchange, 2^18 elements over the other ranks.
-const index_t kCounts[] = {0, 1, 64, 1000, (1 << 18) - 1, (1 << 18) + 65};
+// Counts around the size of an exchange: 1 MiB, shared by the other ranks.
+const index_t kCounts[] = {0, 1, 63, 1001, (1 << 18) - 1, (1 << 18) + 65, (1 << 19) + 77};
+
+// The test data are fit to find sums that were taken in another way.
+TEST_P(Collectives, OrderAndRoundingCanBeSeen) {
+  for_dtype([&]<class T>(TypeTag<T>) {
+    const index_t n = 1001;
+    index_t reversed = 0, other_first = 0, rounded_each_time = 0;
+    for (index_t i = 0; i < n; ++i) {
+      const auto x = [&](int r) { return to_float(of_rank<T>(r, i)); };
+      float down = 0, from_one = 0;
+      T rounded = of_rank<T>(0, i);
+      for (int r = size() - 1; r >= 0; --r) down += x(r);
+      for (int r = 1; r <= size(); ++r) from_one += x(r % size());
+      for (int r = 1; r < size(); ++r) rounded = from_float<T>(to_float(rounded) + x(r));
+      const T expected = sum_in_rank_order<T>(size(), i);
+      reversed += !same(from_float<T>(down), expected);
+      other_first += !same(from_float<T>(from_one), expected);
+      rounded_each_time += !same(rounded, expected);
+    }
+    const index_t least = size() > 2 ? n / 20 : 0;  // two values commute
+    EXPECT_GE(reversed, least);
+    EXPECT_GE(other_first, least);
+    EXPECT_GE(rounded_each_time, sizeof(T) == 2 ? least : 0);
+  });
+}
 
 TEST_P(Collectives, AllReduceSumsInRankOrder) {
-  for (const index_t n : kCounts) {
-    std::vector<float> x = own(n);
-    comm_->all_reduce(view(x));
-    const auto expected = [&](index_t i) { return sum_in_rank_order(comm_->size(), i); };
-    EXPECT_EQ(wrong_elements(x.data(), n, expected), 0) << "of " << n;
-  }
+  for_dtype([&]<class T>(TypeTag<T>) {
+    for (const index_t n : kCounts) {
+      std::vector<T> x = own<T>(n);
+      comm_->all_reduce(view(x));
+      const auto expected = [&](index_t i) { return sum_in_rank_order<T>(size(), i); };
+      EXPECT_EQ(wrong_elements(x.data(), n, expected), 0) << "of " << n;
+    }
+  });
 }
 
 TEST_P(Collectives, ReduceScatterGivesEachRankItsSlice) {
-  for (const index_t n : kCounts) {
-    std::vector<float> x = own(n * comm_->size());
-    std::vector<float> slice(static_cast<std::size_t>(n));
-    comm_->reduce_scatter(view(slice), view(x));
-    const auto expected = [&](index_t i) {
-      return sum_in_rank_order(comm_->size(), comm_->rank() * n + i);
-    };
-    EXPECT_EQ(wrong_elements(slice.data(), n, expected), 0) << "of " << n;
-  }
+  for_dtype([&]<class T>(TypeTag<T>) {
+    for (const index_t n : kCounts) {
+      std::vector<T> x = own<T>(n * size());
+      std::vector<T> slice(static_cast<std::size_t>(n));
+      comm_->reduce_scatter(view(slice), view(x));
+      const auto expected = [&](index_t i) {
+        return sum_in_rank_order<T>(size(), rank() * n + i);
+      };
+      EXPECT_EQ(wrong_elements(slice.data(), n, expected), 0) << "of " << n;
+    }
+  });
 }
 
 TEST_P(Collectives, ReduceScatterInPlace) {
-  const index_t n = 70001;
-  std::vector<float> x = own(n * comm_->size());
-  const TensorView slice = view(x).flat(comm_->rank() * n, n);
-  comm_->reduce_scatter(slice, view(x));
-  const auto expected = [&](index_t i) {
-    return sum_in_rank_order(comm_->size(), comm_->rank() * n + i);
-  };
-  EXPECT_EQ(wrong_elements(slice.data<float>(), n, expected), 0);
+  for_dtype([&]<class T>(TypeTag<T>) {
+    const index_t n = 70001;
+    std::vector<T> x = own<T>(n * size());
+    const TensorView slice = view(x).flat(rank() * n, n);
+    comm_->reduce_scatter(slice, view(x));
+    const auto expected = [&](index_t i) {
+      return sum_in_rank_order<T>(size(), rank() * n + i);
+    };
+    EXPECT_EQ(wrong_elements(slice.data<T>(), n, expected), 0);
+  });
 }
 
 TEST_P(Collectives, AllGatherPutsSlicesInRankOrder) {
-  for (const index_t n : kCounts) {
-    std::vector<float> slice = own(n),
-                       full(slice.size() * static_cast<std::size_t>(comm_->size()));
-    comm_->all_gather(view(full), view(slice));
-    for (int r = 0; r < comm_->size(); ++r) {
-      const auto expected = [&](index_t i) { return element(r, i); };
-      EXPECT_EQ(wrong_elements(full.data() + r * n, n, expected), 0) << "of rank " << r;
+  for_dtype([&]<class T>(TypeTag<T>) {
+    for (const index_t n : kCounts) {
+      std::vector<T> slice = own<T>(n),
+                     full(slice.size() * static_cast<std::size_t>(size()));
+      comm_->all_gather(view(full), view(slice));
+      for (int r = 0; r < size(); ++r) {
+        const auto expected = [&](index_t i) { return of_rank<T>(r, i); };
+        EXPECT_EQ(wrong_elements(full.data() + r * n, n, expected), 0) << "of rank " << r;
+      }
     }
-  }
+  });
+}
+
+TEST_P(Collectives, AllGatherMovesIntegers) {
+  const int n = 1001;
+  std::vector<std::int32_t> full(static_cast<std::size_t>(n * size()));
+  for (int i = 0; i < n; ++i) full[static_cast<std::size_t>(rank() * n + i)] = rank() - i;
+  comm_->all_gather(view(full), view(full).flat(rank() * n, n));
+  const auto expected = [&](index_t i) { return static_cast<int>(i / n - i % n); };
+  EXPECT_EQ(wrong_elements(full.data(), n * size(), expected), 0);
 }
 
 TEST_P(Collectives, AllReduceIsReduceScatterThenAllGather) {
-  const index_t n = 64 * 257;
-  std::vector<float> a = own(n * comm_->size()), b = a;
-  comm_->all_reduce(view(a));
-  const TensorView slice = view(b).flat(comm_->rank() * n, n);
-  comm_->reduce_scatter(slice, view(b));
-  comm_->all_gather(view(b), slice);
-  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
+  for_dtype([&]<class T>(TypeTag<T>) {
+    const index_t n = 64 * 257;
+    std::vector<T> a = own<T>(n * size()), b = a;
+    comm_->all_reduce(view(a));
+    const TensorView slice = view(b).flat(rank() * n, n);
+    comm_->reduce_scatter(slice, view(b));
+    comm_->all_gather(view(b), slice);
+    EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(T)), 0);
+  });
 }
 
 TEST_P(Collectives, HostData) {
@@ -140,18 +225,23 @@ TEST_P(Collectives, SplitKeepsTheOrderOfRanks) {
 }
 
 TEST_P(Collectives, TrafficIsCountedInElements) {
-  const index_t n = 128, size = comm_->size();
-  std::vector<float> full(static_cast<std::size_t>(n * size)),
-      slice(static_cast<std::size_t>(n));
-  comm_->all_gather(view(full), view(slice));
-  comm_->reduce_scatter(view(slice), view(full));
-  comm_->all_reduce(view(full));
-  EXPECT_EQ(comm_->traffic().all_gather, (size - 1) * n);
-  EXPECT_EQ(comm_->traffic().reduce_scatter, (size - 1) * n);
-  EXPECT_EQ(comm_->traffic().all_reduce, 2 * (size - 1) * n);
+  for_dtype([&]<class T>(TypeTag<T>) {
+    const index_t n = 128;
+    std::vector<T> full(static_cast<std::size_t>(n * size())),
+        slice(static_cast<std::size_t>(n));
+    comm_->all_gather(view(full), view(slice));
+    comm_->reduce_scatter(view(slice), view(full));
+    comm_->all_reduce(view(full));
+    EXPECT_EQ(comm_->traffic().all_gather, (size() - 1) * n);
+    EXPECT_EQ(comm_->traffic().reduce_scatter, (size() - 1) * n);
+    EXPECT_EQ(comm_->traffic().all_reduce, 2 * (size() - 1) * n);
+  });
 }
 
-INSTANTIATE_TEST_SUITE_P(RanksPerNode, Collectives, testing::Values(0, 1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(RanksPerNode, Collectives,
+                         testing::Combine(testing::Values(0, 1, 2, 3),
+                                          testing::Values(Dtype::f32, Dtype::bf16,
+                                                          Dtype::fp16)));
 
 // The sums do not depend on where the node borders are.
 TEST(CollectivesAcrossNodes, BitwiseEqual) {
@@ -161,7 +251,7 @@ TEST(CollectivesAcrossNodes, BitwiseEqual) {
     const auto comm = make_world_communicator(ranks_per_node);
     std::vector<float> x(static_cast<std::size_t>(n));
     for (index_t i = 0; i < n; ++i)
-      x[static_cast<std::size_t>(i)] = element(comm->rank(), i);
+      x[static_cast<std::size_t>(i)] = spread(comm->rank(), i);
     comm->all_reduce(view(x));
     if (reference.empty()) reference = x;
     EXPECT_EQ(std::memcmp(x.data(), reference.data(), x.size() * sizeof(float)), 0)
@@ -213,14 +303,17 @@ TEST(LocalCommunicators, MoveNothing) {
   EXPECT_EQ(x, (std::vector<float>{1, 2, 3}));
   self->reduce_scatter(view(y), view(x));
   EXPECT_EQ(y, x);
+  std::vector<bf16> a{from_float<bf16>(1.5f)}, b(1);
+  self->all_gather(view(b), view(a));
+  EXPECT_EQ(b[0].bits, a[0].bits);
 
   const auto pretended = make_counting_communicator(2, 4);
   EXPECT_EQ(pretended->rank(), 2);
-  pretended->all_gather(TensorView{nullptr, Dtype::f32, Shape{400}},
-                        TensorView{nullptr, Dtype::f32, Shape{100}});
+  pretended->all_gather(TensorView{nullptr, Dtype::fp16, Shape{400}},
+                        TensorView{nullptr, Dtype::fp16, Shape{100}});
   EXPECT_EQ(pretended->traffic().all_gather, 300);
-  EXPECT_THROW(pretended->all_gather(view(x), TensorView{x.data(), Dtype::f32, Shape{1}}),
-               Error);
+  std::vector<float> full(4);
+  EXPECT_THROW(pretended->all_gather(view(full), view(full).flat(0, 1)), Error);
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ class TensorView {
     require(dtype_ == DtypeOf<T>::value, "this tensor holds ", name(dtype_));
     return reinterpret_cast<T*>(data_);
   }
+  // Where the elements begin, whatever they are: for what only moves bytes.
+  std::byte* storage() const { return data_; }
 
   // Rows [begin, begin + rows) of the first dimension.
   TensorView rows(index_t begin, index_t rows) const {

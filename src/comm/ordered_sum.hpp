@@ -1,0 +1,38 @@
+// Sums over ranks: in rank order, in f32, rounded once to the element type.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "llmtrain/core/types.hpp"
+#include "llmtrain/tensor/half.hpp"
+
+namespace llmtrain {
+
+// out[i] = sources[0][i] + sources[1][i] + ..., in that order; out may be one of the
+// sources. A group of elements stays in registers while the sources pass by.
+template <class T>
+void sum_in_order(T* out, std::span<const std::byte* const> sources, index_t count) {
+  constexpr index_t kGroup = 64;
+  const auto add_group = [&](index_t begin, auto elements) {
+    float sums[kGroup];
+    const auto source = [&](std::size_t s) {
+      return reinterpret_cast<const T*>(sources[s]) + begin;
+    };
+    const T* x = source(0);
+    for (index_t i = 0; i < elements; ++i) sums[i] = to_float(x[i]);
+    for (std::size_t s = 1; s < sources.size(); ++s) {
+      x = source(s);
+      for (index_t i = 0; i < elements; ++i) sums[i] += to_float(x[i]);
+    }
+    for (index_t i = 0; i < elements; ++i) out[begin + i] = from_float<T>(sums[i]);
+  };
+  index_t begin = 0;
+  for (; begin + kGroup <= count; begin += kGroup) {
+    add_group(begin, std::integral_constant<index_t, kGroup>{});
+  }
+  if (begin < count) add_group(begin, count - begin);
+}
+
+}  // namespace llmtrain
