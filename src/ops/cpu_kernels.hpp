@@ -27,6 +27,11 @@ void add_dropout(TensorView y, TensorView residual, TensorView x, const Dropout&
 Shape matmul_scratch(TensorView out, TensorView a, MatmulOptions options);
 void matmul(TensorView out, TensorView a, TensorView b, TensorView bias,
             MatmulOptions options, TensorView scratch);
+// The part of matmul that a CPU with bf16 units takes: bf16 operands, out bf16 or f32. Elsewhere
+// oneDNN emulates it, slowly.
+bool has_bf16_units();
+void matmul_bf16(TensorView out, TensorView a, TensorView b, TensorView bias,
+                 MatmulOptions options);
 // sums[c] += the sum over rows of x[:, c].
 void add_column_sums(TensorView sums, TensorView x);
 

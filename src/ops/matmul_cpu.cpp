@@ -1,6 +1,6 @@
 // Matrix products on the CPU by oneDNN's sgemm.
 //
-// 16-bit operands are turned into f32 a block at a time, small enough that the block is
+// Where the CPU cannot multiply them, 16-bit operands are turned into f32 a block at a time, small enough that the block is
 // still in the second-level cache when it is multiplied; a thread computes whole blocks of
 // the result.
 #include <omp.h>
@@ -60,6 +60,10 @@ void multiply_f32(TensorView out, TensorView a, TensorView b, TensorView bias,
 
 bool all_f32(TensorView out, TensorView a) {
   return out.dtype() == Dtype::f32 && a.dtype() == Dtype::f32;
+}
+
+bool suits_bf16_units(TensorView out, TensorView a) {
+  return a.dtype() == Dtype::bf16 && out.dtype() != Dtype::fp16 && has_bf16_units();
 }
 
 // How a product is cut: blocks [rows, columns] of the result, `depth` terms at a time.
@@ -213,7 +217,7 @@ void add_column_sums_of(TensorView sums_tensor, TensorView x) {
 }  // namespace
 
 Shape matmul_scratch(TensorView out, TensorView a, MatmulOptions options) {
-  if (all_f32(out, a)) return {0};
+  if (all_f32(out, a) || suits_bf16_units(out, a)) return {0};
   const Blocks blocks = blocks_of(out, a, options);
   return {std::min<index_t>(omp_get_max_threads(), blocks.count), blocks.floats()};
 }
@@ -227,6 +231,7 @@ void matmul(TensorView out, TensorView a, TensorView b, TensorView bias,
     return;
   }
   if (all_f32(out, a)) return multiply_f32(out, a, b, bias, options);
+  if (suits_bf16_units(out, a)) return matmul_bf16(out, a, b, bias, options);
   const int threads = static_cast<int>(scratch.shape()[0]);
   with_types(out.dtype(), a.dtype(), [&]<class Out, class In>(TypeTag<Out>, TypeTag<In>) {
     const BlockedProduct<Out, In> product(out, a, b, bias, options);
