@@ -77,7 +77,9 @@ void print_data(Log& log, const Config& config, const data::Datasets& datasets,
 }
 
 Status check(const app::Input& input, Communicator& world, Log& log) {
-  print_model(log, input.config, *Engine::plan(input.config, world.rank(), world.size()));
+  print_model(log, input.config,
+              *Engine::plan(input.config, grid_shape(input.config.parallel, world.size()),
+                            world.rank()));
   log.line("check      the input is valid");
   return Status::finished;
 }
@@ -89,7 +91,8 @@ Status run(const app::CommandLine& line, Communicator& world, StopRequests& requ
   log.line(app::version_text());
   const int threads = app::set_threads(world, config.run.threads, log);
   const std::string hosts = app::describe_hosts(world, threads);
-  log.line("ranks      ", hosts, ", zero ", config.parallel.zero);
+  log.line("ranks      ", hosts, "; ", grid_shape(config.parallel, world.size()).text(),
+           ", zero ", config.parallel.zero);
   log.line(app::echo(input));
 
   data::Datasets datasets;
@@ -110,9 +113,7 @@ Status run(const app::CommandLine& line, Communicator& world, StopRequests& requ
     checkpoint_lock =
         take_directory("checkpoint.directory", config.checkpoint.directory, world, log);
   }
-  GridShape shape;
-  shape[Axis::data] = world.size();
-  ProcessGrid grid(world, shape);
+  ProcessGrid grid(world, grid_shape(config.parallel, world.size()));
   const RunDescription description{
       .resolved_input = app::resolved_ini(config),
       .version = app::version(),

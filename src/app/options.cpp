@@ -225,8 +225,9 @@ void derive(Config& config, int ranks) {
   if (config.model.vocabulary == 0) {
     config.model.vocabulary = data::format_vocabulary(config.data.format);
   }
-  if (config.batch.micro == 0 && config.batch.global % ranks == 0) {
-    config.batch.micro = config.batch.global / ranks;
+  const index_t replicas = ranks / config.parallel.tensor;
+  if (config.batch.micro == 0 && replicas > 0 && config.batch.global % replicas == 0) {
+    config.batch.micro = config.batch.global / replicas;
   }
   if (config.checkpoint.directory.empty()) {
     config.checkpoint.directory = config.run.directory + "/checkpoints";

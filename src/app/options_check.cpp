@@ -105,11 +105,52 @@ void check_data(Conflicts& conflicts, const Config& config) {
   }
 }
 
+// Whether the axes' product is the number of ranks.
+bool check_grid(Conflicts& conflicts, const ParallelConfig& parallel, index_t ranks) {
+  const index_t others = parallel.tensor;
+  if (ranks % others == 0 && (parallel.data == 0 || parallel.data * others == ranks)) {
+    return true;
+  }
+  conflicts.add({"parallel.tensor", "parallel.data"},
+                "with parallel.data = ", parallel.data, ", but the job has ", ranks,
+                " ranks; allowed: parallel.data * parallel.tensor = ranks; hint: ",
+                ranks % others == 0
+                    ? cat("parallel.data = ", ranks / others)
+                    : cat("mpirun -np ", (ranks / others + 1) * others,
+                          ", or parallel.tensor = ", std::gcd(ranks, others)));
+  return false;
+}
+
+void check_tensor(Conflicts& conflicts, const ModelConfig& model, index_t ranks) {
+  const auto add = [&](const char* key, index_t value, index_t allowed) {
+    conflicts.add({"parallel.tensor", key}, "must divide ", key, " = ", value,
+                  "; hint: parallel.tensor = ", allowed);
+  };
+  const auto check = [&](const char* key, index_t value) {
+    if (value % ranks != 0) add(key, value, std::gcd(value, ranks));
+  };
+  check("model.heads", model.heads);
+  check("model.mlp_width", model.mlp_width);
+  if (model.kv_heads % ranks != 0 && ranks % model.kv_heads != 0) {
+    conflicts.add({"parallel.tensor", "model.kv_heads"},
+                  "must divide or be a multiple of model.kv_heads = ", model.kv_heads,
+                  "; hint: parallel.tensor = ", std::gcd(model.kv_heads, ranks));
+  }
+  if (model.padded_vocabulary() % ranks != 0) {
+    conflicts.add({"parallel.tensor", "model.vocabulary_multiple"},
+                  "must divide the padded vocabulary, ", model.padded_vocabulary(),
+                  "; hint: model.vocabulary_multiple = ",
+                  std::lcm(model.vocabulary_multiple, ranks));
+  }
+}
+
+// `ranks`: replicas.
 void check_batch(Conflicts& conflicts, const BatchConfig& batch, index_t ranks) {
   if (batch.global % ranks != 0) {
-    conflicts.add({"batch.global"}, "must be a multiple of the number of ranks, ", ranks,
+    conflicts.add({"batch.global"},
+                  "must be a multiple of the number of data-parallel ranks, ", ranks,
                   "; hint: ", multiples_around("batch.global", batch.global, ranks),
-                  ", or mpirun -np ", std::gcd(batch.global, ranks));
+                  ", or ", std::gcd(batch.global, ranks), " of them");
     return;
   }
   const index_t of_rank = batch.global / ranks;
@@ -206,7 +247,10 @@ std::vector<Conflict> conflicts(const Input& input, int ranks) {
   }
   check_model(found, config);
   check_data(found, config);
-  check_batch(found, config.batch, ranks);
+  if (check_grid(found, config.parallel, ranks)) {
+    check_tensor(found, config.model, config.parallel.tensor);
+    check_batch(found, config.batch, ranks / config.parallel.tensor);
+  }
   check_length(found, config);
   check_rates(found, config);
   check_precision(found, config.precision);

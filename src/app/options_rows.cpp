@@ -178,6 +178,10 @@ std::vector<Row> rows(Config& c) {
     real("train.sample_temperature", c.train.sample_temperature, {0, 100}, "",
          "divides the sample's logits; 0: always the likeliest token"),
 
+    integer("parallel.data", c.parallel.data, 0, 1000000, "ranks",
+            "replicas of the model, on samples of their own; 0: what the other axes leave"),
+    integer("parallel.tensor", c.parallel.tensor, 1, 1024, "ranks",
+            "ranks that share every matrix of a replica; they are neighbours"),
     integer("parallel.zero", c.parallel.zero, 0, 3, "",
             "ZeRO stage: 1 shards the moments, 2 gradients too, 3 weights too"),
 

@@ -44,6 +44,14 @@ std::string GridShape::text() const {
   return text;
 }
 
+GridShape grid_shape(const ParallelConfig& config, int ranks) {
+  GridShape shape;
+  shape[Axis::tensor] = static_cast<int>(config.tensor);
+  const int others = shape.ranks();
+  shape[Axis::data] = config.data > 0 ? static_cast<int>(config.data) : ranks / others;
+  return shape;
+}
+
 ProcessGrid::ProcessGrid(Communicator& world, const GridShape& shape)
     : world_(&world), shape_(shape) {
   if (shape.ranks() != world.size()) {
@@ -55,6 +63,17 @@ ProcessGrid::ProcessGrid(Communicator& world, const GridShape& shape)
     // All ranks with the same other coordinates give the same color.
     const int color = world.rank() - coordinate(a) * stride(shape, a);
     along_[static_cast<std::size_t>(axis)] = world.split(color);
+  }
+}
+
+ProcessGrid::ProcessGrid(const GridShape& shape, int rank)
+    : pretended_(make_counting_communicator(rank, shape.ranks())),
+      world_(pretended_.get()),
+      shape_(shape) {
+  for (int axis = 0; axis < kAxes; ++axis) {
+    const auto a = static_cast<Axis>(axis);
+    along_[static_cast<std::size_t>(axis)] =
+        make_counting_communicator(coordinate(a), shape[a]);
   }
 }
 

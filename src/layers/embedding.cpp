@@ -13,6 +13,7 @@ Embedding::Embedding(ParameterSet& set, const EmbeddingSettings& settings)
                           .decayed = true,
                           .split = Split::vocabulary,
                           .padded_rows = settings.padded_vocabulary}});
+  first_id_ = set.tensor().rank * tokens_.shape()[0];
   if (settings.positions > 0) {
     positions_ = set.declare({{.name = "embedding/positions/weight",
                                .shape = {settings.positions, width_},
@@ -23,9 +24,12 @@ Embedding::Embedding(ParameterSet& set, const EmbeddingSettings& settings)
 
 TensorView Embedding::forward(const Pass& pass, TensorView ids) const {
   const TensorView y = pass.save(width_);
+  // The sum over the group has the positions once.
+  const bool adds_positions = positions_.exists() && pass.tensor.rank() == 0;
   ops::embedding_forward(pass.ctx, y, ids.flat(), tokens_.weight(),
-                         positions_.exists() ? positions_.weight() : TensorView{},
-                         pass.seq_len);
+                         adds_positions ? positions_.weight() : TensorView{},
+                         pass.seq_len, first_id_);
+  pass.tensor.all_reduce(y.flat());
   ops::dropout(pass.ctx, y, y, pass.dropout_with(dropout_key_));
   return y;
 }
@@ -34,7 +38,8 @@ void Embedding::backward(const Pass& pass, TensorView dy, TensorView ids) const 
   const ArenaScope scope(pass.ctx.scratch);
   ops::embedding_backward(pass.ctx, tokens_.gradient(),
                           positions_.exists() ? positions_.gradient() : TensorView{},
-                          pass.undrop(dy, dropout_key_), ids.flat(), pass.seq_len);
+                          pass.undrop(dy, dropout_key_), ids.flat(), pass.seq_len,
+                          first_id_);
 }
 
 }  // namespace llmtrain

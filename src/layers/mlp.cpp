@@ -26,21 +26,21 @@ Mlp::Mlp(ParameterSet& set, const std::string& name, const MlpSettings& settings
 void Mlp::forward(const Pass& pass, TensorView y, TensorView x, MlpSaved& saved) const {
   saved.x = x;
   saved.hidden = pass.save(up_.outputs());
-  saved.activated = pass.save(settings_.mlp_width);
-  up_.forward(pass.ctx, saved.hidden, x);
+  saved.activated = pass.save(down_.inputs());
+  up_.forward(pass, saved.hidden, x);
   if (settings_.activation == Activation::swiglu) {
     ops::swiglu_forward(pass.ctx, saved.activated, saved.hidden);
   } else {
     ops::gelu_forward(pass.ctx, saved.activated, saved.hidden);
   }
-  down_.forward(pass.ctx, y, saved.activated);
+  down_.forward(pass, y, saved.activated);
 }
 
 void Mlp::backward(const Pass& pass, TensorView dx, TensorView dy,
                    const MlpSaved& saved) const {
   const ArenaScope scope(pass.ctx.scratch);
-  const TensorView dactivated = pass.scratch(settings_.mlp_width);
-  down_.backward(pass.ctx, dactivated, dy, saved.activated);
+  const TensorView dactivated = pass.scratch(down_.inputs());
+  down_.backward(pass, dactivated, dy, saved.activated);
   TensorView dhidden = dactivated;
   if (settings_.activation == Activation::swiglu) {
     dhidden = pass.scratch(up_.outputs());
@@ -48,7 +48,7 @@ void Mlp::backward(const Pass& pass, TensorView dx, TensorView dy,
   } else {
     ops::gelu_backward(pass.ctx, dhidden, dactivated, saved.hidden);
   }
-  up_.backward(pass.ctx, dx, dhidden, saved.x);
+  up_.backward(pass, dx, dhidden, saved.x);
 }
 
 }  // namespace llmtrain

@@ -57,22 +57,66 @@ TensorView Parameter::in(const TensorView& flat, const char* what) const {
 TensorView Parameter::weight() const { return in(set_->weights_, "weights"); }
 TensorView Parameter::gradient() const { return in(set_->gradients_, "gradients"); }
 
+index_t ParameterRow::global_element(index_t element) const {
+  const Shape& global = spec.shape;
+  const index_t below = global.count() / std::max<index_t>(1, global[0]);
+  const index_t box_below = box.count() / std::max<index_t>(1, box[0]);
+  const index_t first = box_offset.rank() > 1 ? box_offset[1] : 0;
+  return (box_offset[0] + element / box_below) * below + first + element % box_below;
+}
+
+// This rank's box of a row.
+ParameterRow ParameterSet::place(ParameterSpec spec) const {
+  ParameterRow row;
+  row.box_offset = spec.shape.origin();
+  row.box = spec.shape;
+  index_t rows = std::max(spec.shape[0], spec.padded_rows);
+  const index_t pieces = spec.split == Split::none ? 1
+                         : spec.pieces > 0 ? std::min<index_t>(spec.pieces, tensor_.size)
+                                           : tensor_.size;
+  const index_t piece = tensor_.rank * pieces / tensor_.size;
+  row.first_copy = tensor_.rank == piece * tensor_.size / pieces;
+  if (spec.split != Split::none) {
+    row.partial_copies = tensor_.size / static_cast<int>(pieces);
+  }
+  const auto cut = [&](index_t extent) {
+    require(extent % pieces == 0, "", spec.name, " of extent ", extent,
+            " cannot be cut into ", pieces, " pieces");
+    return extent / pieces;
+  };
+  if (spec.split == Split::row) {
+    const index_t width = cut(spec.shape[1]);
+    row.box_offset = {0, piece * width};
+    row.box = {spec.shape[0], width};
+  } else {
+    rows = cut(rows);
+    const index_t begin = std::min(piece * rows, spec.shape[0]);
+    row.box_offset = row.box_offset.with_rows(begin);
+    row.box = row.box.with_rows(std::min(rows, spec.shape[0] - begin));
+  }
+  row.stored_count = rows * (row.box.rank() > 1 ? row.box[1] : 1);
+  row.spec = std::move(spec);
+  return row;
+}
+
 Parameter ParameterSet::declare(std::vector<ParameterSpec> adjacent) {
   require(!sealed_ && !adjacent.empty(), "declare() after seal(), or without rows");
   Parameter handle;
   handle.set_ = this;
   handle.first_ = rows_.size();
   group_starts_.push_back(rows_.size());
-  const Shape& first = adjacent.front().shape;
   index_t leading = 0;
+  const bool decayed = adjacent.front().decayed;
   for (ParameterSpec& spec : adjacent) {
-    require(spec.shape.rank() >= 1 && spec.shape.with_rows(0) == first.with_rows(0) &&
-                spec.decayed == adjacent.front().decayed,
-            "rows beside ", spec.name, " do not form one matrix");
-    leading += spec.padded_rows > 0 ? spec.padded_rows : spec.shape[0];
-    rows_.push_back({std::move(spec), 0});
+    require(spec.shape.rank() >= 1 && spec.shape.rank() <= 2, "", spec.name, " of shape ",
+            spec.shape.text(), ": a row is a matrix or a vector");
+    const ParameterRow& row = rows_.emplace_back(place(std::move(spec)));
+    const Shape& first = rows_[handle.first_].box;
+    require(row.box.with_rows(0) == first.with_rows(0) && row.spec.decayed == decayed,
+            "rows beside ", row.spec.name, " do not form one matrix");
+    leading += row.stored_count / (row.box.rank() > 1 ? row.box[1] : 1);
   }
-  handle.shape_ = first.with_rows(leading);
+  handle.shape_ = rows_[handle.first_].box.with_rows(leading);
   return handle;
 }
 
@@ -89,7 +133,7 @@ void ParameterSet::seal() {
       size_ = round_up(size_, kAlignment);
       for (std::size_t row = begin; row < end; ++row) {
         rows_[row].offset = first_offsets_[row] = size_;
-        size_ += rows_[row].spec.stored_count();
+        size_ += rows_[row].stored_count;
       }
     }
     if (decayed) decayed_size_ = size_;
@@ -112,11 +156,11 @@ void ParameterSet::initialize(TensorView out, index_t begin, std::uint64_t seed)
     for (const ParameterRow& row : rows_) {
       const PhiloxKey key = philox_key(seed, "init", row.spec.name);
       const index_t first = std::max(row.offset, begin);
-      const index_t last =
-          std::min(row.offset + row.spec.shape.count(), begin + out.count());
+      const index_t last = std::min(row.offset + row.box.count(), begin + out.count());
 #pragma omp parallel for schedule(static)
       for (index_t at = first; at < last; ++at) {
-        values[at - begin] = from_float<T>(initial_value(row.spec, key, at - row.offset));
+        values[at - begin] = from_float<T>(
+            initial_value(row.spec, key, row.global_element(at - row.offset)));
       }
     }
   });

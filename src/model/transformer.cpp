@@ -58,10 +58,14 @@ std::string block_name(index_t layer) {
 }  // namespace
 
 Transformer::Transformer(Context& ctx, const ModelConfig& config, Dtype dtype,
-                         std::uint64_t seed)
-    : config_(config), dtype_(dtype), saved_(static_cast<std::size_t>(config.layers)) {
+                         Communicator& tensor, std::uint64_t seed)
+    : config_(config),
+      dtype_(dtype),
+      tensor_(tensor),
+      saved_(static_cast<std::size_t>(config.layers)) {
   const auto new_set = [&](const std::string& name) -> ParameterSet& {
-    return *sets_.emplace_back(std::make_unique<ParameterSet>(name));
+    return *sets_.emplace_back(
+        std::make_unique<ParameterSet>(name, TensorRank{tensor.rank(), tensor.size()}));
   };
   TensorView rope_table;
   if (config_.family == ModelFamily::llama) {
@@ -108,6 +112,7 @@ std::vector<int> Transformer::head_units() const {
 
 Pass Transformer::make_pass(Context& ctx, const ModelInput& input, float dropout) const {
   return {.ctx = ctx,
+          .tensor = tensor_,
           .dtype = dtype_,
           .sequences = input.tokens.shape()[0],
           .seq_len = input.tokens.shape()[1],

@@ -175,7 +175,7 @@ class Backward {
                              index_t query, index_t key, float delta) const {
     const index_t len = shape_.seq_len;
     alignas(64) float factors[kKeys];
-    factors_.draw(factors, (head * len + query) * len + key, kKeys,
+    factors_.draw(factors, ((shape_.first_head + head) * len + query) * len + key, kKeys,
                   dropout_.positions[sequence]);
 #pragma omp simd
     for (index_t j = 0; j < kKeys; ++j) {

@@ -150,8 +150,8 @@ class Forward {
     const index_t len = shape_.seq_len;
     for (index_t i = 0; i < valid; ++i) {
       alignas(64) float factors[kKeys];
-      factors_.draw(factors, (head * len + first + i) * len + key, kKeys,
-                    dropout_.positions[sequence]);
+      factors_.draw(factors, ((shape_.first_head + head) * len + first + i) * len + key,
+                    kKeys, dropout_.positions[sequence]);
 #pragma omp simd
       for (index_t j = 0; j < kKeys; ++j) scores[i * kKeys + j] *= factors[j];
     }

@@ -13,6 +13,7 @@
 #include "llmtrain/ops/norm.hpp"
 #include "llmtrain/ops/reduce.hpp"
 #include "llmtrain/ops/rope.hpp"
+#include "llmtrain/ops/split_cross_entropy.hpp"
 
 namespace llmtrain::ops::cpu {
 
@@ -65,11 +66,19 @@ void cross_entropy(TensorView losses, TensorView logits, TensorView labels,
 void cross_entropy_with_gradient(TensorView losses, TensorView logits, TensorView labels,
                                  index_t vocabulary, float scale);
 
+void vocabulary_statistics(TensorView statistics, TensorView logits, TensorView labels,
+                           const VocabularyPart& part);
+void combine_statistics(TensorView losses, TensorView lse, TensorView statistics,
+                        TensorView labels);
+void vocabulary_gradient(TensorView logits, TensorView labels, TensorView lse,
+                         const VocabularyPart& part, float scale);
+
 void embedding_forward(TensorView y, TensorView ids, TensorView tokens_table,
-                       TensorView positions_table, index_t seq_len);
+                       TensorView positions_table, index_t seq_len, index_t first_id);
 // order: i32 [tokens] of scratch.
 void embedding_backward(TensorView dtokens, TensorView dpositions, TensorView dy,
-                        TensorView ids, index_t seq_len, TensorView order);
+                        TensorView ids, index_t seq_len, index_t first_id,
+                        TensorView order);
 
 void rope_table(TensorView table, double theta);
 void rope(TensorView x, TensorView table, const RopeShape& shape,

@@ -8,35 +8,15 @@
 #include "ops/cpu_kernels.hpp"
 #include "ops/fast_exp.hpp"
 #include "ops/largest.hpp"
+#include "ops/sum_exp.hpp"
 
 namespace llmtrain::ops::cpu {
 namespace {
-
-constexpr index_t kPiece =
-    1024;  // exponentials summed in f32 before they go into a double
 
 // Whether a row can hold the exponentials until they are scaled: in 16 bits they would be
 // rounded twice, so there they are computed again.
 template <class T>
 constexpr bool kKeeps = std::is_same_v<T, float>;
-
-// The sum of exp(row - shift) over pieces; each(i, e) is told every exponential.
-template <class T, class Each>
-double sum_exp(const T* row, index_t count, float shift, Each each) {
-  double total = 0.0;
-  for (index_t begin = 0; begin < count; begin += kPiece) {
-    const index_t end = std::min(count, begin + kPiece);
-    float partial = 0.0f;
-#pragma omp simd reduction(+ : partial)
-    for (index_t i = begin; i < end; ++i) {
-      const float e = fast_exp(to_float(row[i]) - shift);
-      each(i, e);
-      partial += e;
-    }
-    total += partial;
-  }
-  return total;
-}
 
 float loss_of(double total, float shift, float logit) {
   return static_cast<float>(std::log(total) + (static_cast<double>(shift) - logit));

@@ -29,22 +29,23 @@ void check(const char* op, const char* const names[3], TensorView y, TensorView 
 
 void embedding_forward(Context& ctx, TensorView y, TensorView ids,
                        TensorView tokens_table, TensorView positions_table,
-                       index_t seq_len) {
+                       index_t seq_len, index_t first_id) {
   static constexpr const char* kNames[] = {"y", "tokens_table", "positions_table"};
   check("embedding_forward", kNames, y, ids, tokens_table, positions_table, seq_len);
   check_dtype("embedding_forward", "tokens_table", tokens_table, y.dtype());
   if (ctx.device.is_meta()) return;
-  cpu::embedding_forward(y, ids, tokens_table, positions_table, seq_len);
+  cpu::embedding_forward(y, ids, tokens_table, positions_table, seq_len, first_id);
 }
 
 void embedding_backward(Context& ctx, TensorView dtokens, TensorView dpositions,
-                        TensorView dy, TensorView ids, index_t seq_len) {
+                        TensorView dy, TensorView ids, index_t seq_len,
+                        index_t first_id) {
   static constexpr const char* kNames[] = {"dy", "dtokens", "dpositions"};
   check("embedding_backward", kNames, dy, ids, dtokens, dpositions, seq_len);
   const ArenaScope scope(ctx.scratch);
   const TensorView order = ctx.scratch.allocate(ids.shape(), Dtype::i32);
   if (ctx.device.is_meta()) return;
-  cpu::embedding_backward(dtokens, dpositions, dy, ids, seq_len, order);
+  cpu::embedding_backward(dtokens, dpositions, dy, ids, seq_len, first_id, order);
 }
 
 }  // namespace llmtrain::ops

@@ -19,9 +19,24 @@ double combine(double a, double b, double p) {
 
 double gradient_norm_partial(Context& ctx, Units& units, double p) {
   double partial = 0.0;
+  const auto add = [&](TensorView gradients) {
+    partial = combine(partial, ops::sum_of_powers(ctx, gradients, p), p);
+  };
   for (int unit = 0; unit < units.count(); ++unit) {
-    partial =
-        combine(partial, ops::sum_of_powers(ctx, units.slice(unit).gradients, p), p);
+    const UnitSlice slice = units.slice(unit);
+    const auto& rows = slice.parameters->rows();
+    if (std::ranges::all_of(rows, &ParameterRow::first_copy)) {
+      add(slice.gradients);  // what lies between rows is zero
+      continue;
+    }
+    for (const ParameterRow& row : rows) {
+      const index_t begin = std::max(row.offset, slice.begin);
+      const index_t end =
+          std::min(row.offset + row.stored_count, slice.begin + slice.count());
+      if (row.first_copy && begin < end) {
+        add(slice.gradients.flat(begin - slice.begin, end - begin));
+      }
+    }
   }
   return partial;
 }

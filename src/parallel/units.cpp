@@ -52,8 +52,9 @@ index_t UnitSlice::decayed_count() const {
   return std::clamp<index_t>(parameters->decayed_size() - begin, 0, count());
 }
 
-Units::Units(Context& ctx, Communicator& data, ZeroStage stage, const UnitDtypes& dtypes,
-             std::vector<std::unique_ptr<ParameterSet>> sets, std::uint64_t seed)
+Units::Units(Context& ctx, Communicator& data, Communicator& tensor, ZeroStage stage,
+             const UnitDtypes& dtypes, std::vector<std::unique_ptr<ParameterSet>> sets,
+             std::uint64_t seed)
     : ctx_(ctx),
       data_(data),
       stage_(stage),
@@ -74,6 +75,7 @@ Units::Units(Context& ctx, Communicator& data, ZeroStage stage, const UnitDtypes
     initialize(*unit, seed);
     units_.push_back(std::move(unit));
   }
+  find_partial_copies(tensor);
 }
 
 Units::~Units() = default;
@@ -152,7 +154,28 @@ void Units::acquire_gradients(int index) {
   unit.set->bind_gradients(local);
 }
 
+void Units::find_partial_copies(Communicator& tensor) {
+  int copies = 1;
+  for (const auto& unit : units_) {
+    for (const ParameterRow& row : unit->set->rows()) {
+      require(row.partial_copies == 1 || copies == 1 || row.partial_copies == copies,
+              "rows with different numbers of copies");
+      copies = std::max(copies, row.partial_copies);
+    }
+  }
+  if (copies > 1) copies_ = tensor.split(tensor.rank() / copies);
+}
+
+void Units::sum_partial_copies(Unit& unit, TensorView gradients) {
+  if (!copies_) return;
+  for (const ParameterRow& row : unit.set->rows()) {
+    if (row.partial_copies == 1) continue;
+    copies_->all_reduce(gradients.flat(row.offset, row.stored_count));
+  }
+}
+
 void Units::reduce(Unit& unit, TensorView gradients) {
+  sum_partial_copies(unit, gradients);
   const auto own = [&](TensorView whole) {
     return stage_ == ZeroStage::replicate ? whole
                                           : whole.flat(unit.slice_begin, unit.slice);

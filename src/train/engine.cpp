@@ -28,46 +28,53 @@ Dtype dtype_of(Precision precision) {
 }  // namespace
 
 Engine::Engine(const Config& config, ProcessGrid& grid)
-    : Engine(config, DeviceKind::cpu, measure(config, grid.along(Axis::data)),
-             grid.world(), grid.along(Axis::data)) {}
+    : Engine(config, DeviceKind::cpu, measure(config, grid.shape(), grid.world().rank()),
+             grid) {}
 
-Engine::Engine(const Config& config, DeviceKind kind, ArenaSizes sizes,
-               Communicator& world, Communicator& data)
+Engine::Engine(const Config& config, DeviceKind kind, ArenaSizes sizes, ProcessGrid& grid)
     : config_(config),
-      world_(world),
-      data_(data),
+      grid_(grid),
       device_(kind),
       saved_(device_, sizes.saved, MemoryUse::activations),
       scratch_(device_, sizes.scratch, MemoryUse::workspace),
       ctx_{device_, saved_, scratch_},
       model_(ctx_, config.model, dtype_of(config.precision.dtype),
-             static_cast<std::uint64_t>(config.run.seed)) {
+             grid.along(Axis::tensor), static_cast<std::uint64_t>(config.run.seed)) {
   units_ = std::make_unique<Units>(
-      ctx_, data_, static_cast<ZeroStage>(config.parallel.zero),
+      ctx_, grid.along(Axis::data), grid.along(Axis::tensor),
+      static_cast<ZeroStage>(config.parallel.zero),
       UnitDtypes{.weights = dtype_of(config.precision.dtype),
                  .gradients = dtype_of(config.precision.gradients),
                  .reduction = dtype_of(config.precision.reduction)},
       model_.take_parameter_sets(), static_cast<std::uint64_t>(config.run.seed));
 }
 
-Engine::Engine(const Config& config, std::unique_ptr<Communicator> pretended)
-    : Engine(config, DeviceKind::meta, measure(config, *pretended), *pretended,
-             *pretended) {
+Engine::Engine(const Config& config, std::unique_ptr<ProcessGrid> pretended)
+    : Engine(config, DeviceKind::meta,
+             measure(config, pretended->shape(), pretended->world().rank()), *pretended) {
   pretended_ = std::move(pretended);
   run_on_meta();
 }
 
-std::unique_ptr<Engine> Engine::plan(const Config& config, int data_rank,
-                                     int data_ranks) {
+std::unique_ptr<Engine> Engine::plan(const Config& config, const GridShape& shape,
+                                     int rank) {
   return std::unique_ptr<Engine>(
-      new Engine(config, make_counting_communicator(data_rank, data_ranks)));
+      new Engine(config, std::make_unique<ProcessGrid>(shape, rank)));
 }
 
-ArenaSizes Engine::measure(const Config& config, const Communicator& data) {
-  const auto pretended = make_counting_communicator(data.rank(), data.size());
-  Engine engine(config, DeviceKind::meta, {}, *pretended, *pretended);
+ArenaSizes Engine::measure(const Config& config, const GridShape& shape, int rank) {
+  ProcessGrid pretended(shape, rank);
+  Engine engine(config, DeviceKind::meta, {}, pretended);
   engine.run_on_meta();
   return {engine.saved_.high_water(), engine.scratch_.high_water()};
+}
+
+double Engine::communication_seconds() {
+  double seconds = 0;
+  for (const Axis axis : {Axis::data, Axis::tensor}) {
+    seconds += grid_.along(axis).traffic().seconds;
+  }
+  return seconds;
 }
 
 void Engine::run_on_meta() {
@@ -85,11 +92,12 @@ void Engine::run_on_meta() {
 
 StepOutcome Engine::train_step(const StepInput& input) {
   const Timer timer;
-  const double communication_before = data_.traffic().seconds;
+  const double communication_before = communication_seconds();
   StepOutcome outcome;
-  const double local_tokens[] = {static_cast<double>(input.valid_tokens)};
+  const bool counts = grid_.counts_samples();
+  const double local_tokens[] = {counts ? static_cast<double>(input.valid_tokens) : 0.0};
   double tokens = 0;
-  for (const double count : world_.all_gather(local_tokens)) tokens += count;
+  for (const double count : grid_.world().all_gather(local_tokens)) tokens += count;
   outcome.valid_tokens = static_cast<index_t>(tokens);
   const auto scale = static_cast<float>(input.loss_scale / std::max(1.0, tokens));
 
@@ -102,12 +110,12 @@ StepOutcome Engine::train_step(const StepInput& input) {
     loss += model_.forward_backward(ctx_, *units_, input.micro_batches[i], scale);
   }
   const double computed = timer.seconds();
-  const double communication_computed = data_.traffic().seconds;
+  const double communication_computed = communication_seconds();
 
   const double p = config_.optimizer.clip_order;
-  const double local[] = {loss, gradient_norm_partial(ctx_, *units_, p),
+  const double local[] = {counts ? loss : 0.0, gradient_norm_partial(ctx_, *units_, p),
                           static_cast<double>(input.flags)};
-  const std::vector<double> all = world_.all_gather(local);
+  const std::vector<double> all = grid_.world().all_gather(local);
   std::vector<double> partials;
   for (std::size_t r = 0; r < all.size(); r += std::size(local)) {
     outcome.loss += all[r] / std::max(1.0, tokens);
@@ -122,7 +130,7 @@ StepOutcome Engine::train_step(const StepInput& input) {
     adamw_step(ctx_, *units_, config_.optimizer, input.learning_rate,
                clip / input.loss_scale, input.applied_step);
   }
-  const double communication = data_.traffic().seconds;
+  const double communication = communication_seconds();
   times_.communication += communication - communication_before;
   times_.forward_backward += computed - (communication_computed - communication_before);
   times_.optimizer +=
@@ -153,25 +161,25 @@ bool Engine::is_finite() {
       if (!std::isfinite(value)) fault[0] = value;
     }
   }
-  const std::vector<double> all = world_.all_gather(fault);
+  const std::vector<double> all = grid_.world().all_gather(fault);
   return std::all_of(all.begin(), all.end(), [](double x) { return std::isfinite(x); });
 }
 
-std::vector<io::Piece> Engine::pieces() {
+std::vector<io::Piece> Engine::pieces(Copies copies) {
   std::vector<io::Piece> pieces;
   for (int unit = 0; unit < units_->count(); ++unit) {
     const UnitSlice slice = units_->slice(unit);
     for (const ParameterRow& row : slice.parameters->rows()) {
-      const Shape& shape = row.spec.shape;
+      if (copies == Copies::first && !row.first_copy) continue;
       const index_t begin = std::max(row.offset, slice.begin);
       const index_t end =
-          std::min(row.offset + shape.count(), slice.begin + slice.count());
+          std::min(row.offset + row.box.count(), slice.begin + slice.count());
       if (begin >= end) continue;
       const auto add = [&](io::TensorKind kind, const TensorView& values) {
         pieces.push_back({.name = row.spec.name,
                           .kind = kind,
-                          .global = shape,
-                          .box = {shape.origin(), shape},
+                          .global = row.spec.shape,
+                          .box = {row.box_offset, row.box},
                           .begin = begin - row.offset,
                           .data = values.flat(begin - slice.begin, end - begin)});
       };

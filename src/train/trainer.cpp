@@ -50,7 +50,7 @@ Trainer::Trainer(const Config& config, const RunDescription& description,
       requests_(requests) {
   requests_.begin(grid.world().rank() == 0, config.run.directory,
                   description.wall_seconds, description.started);
-  print_model(log_, config_, *Engine::plan(config_, share_.rank, share_.ranks));
+  print_model(log_, config_, *Engine::plan(config_, grid.shape(), grid.world().rank()));
   progress_.epoch_size = sampler_.epoch_size();
   progress_.seed = static_cast<std::uint64_t>(config_.run.seed);
   progress_.data_fingerprint = fingerprint_;
@@ -86,7 +86,7 @@ void Trainer::resume() {
   }
   const io::Progress saved = checkpoints_.read_progress(*path);
   check_matches(saved);
-  checkpoints_.load(*path, engine_.pieces());
+  checkpoints_.load(*path, engine_.pieces(Engine::Copies::all));
   engine_.weights_loaded();
   progress_ = saved;
   progress_.required_ranks = sampler_.required_ranks();
@@ -350,7 +350,7 @@ void Trainer::save() {
                     "optimizer.learning_rate");
   }
   const io::SaveReport report = checkpoints_.save(
-      engine_.pieces(), progress_,
+      engine_.pieces(Engine::Copies::first), progress_,
       {.input = description_.resolved_input,
        .layout = cat(grid_.shape().text(), ", zero ", config_.parallel.zero),
        .version = description_.version,

@@ -32,7 +32,7 @@ Result run(const Config& config, Communicator& world) {
   Result result;
   result.curve = tiny::train(engine, config, kSteps, world.rank(), world.size());
   result.state = tiny::state(engine);
-  const auto plan = Engine::plan(config, world.rank(), world.size());
+  const auto plan = Engine::plan(config, shape, world.rank());
   for (int use = 0; use < kMemoryUses; ++use) {
     const auto which = static_cast<MemoryUse>(use);
     EXPECT_EQ(engine.device().peak_bytes(which), plan->device().peak_bytes(which))

@@ -116,7 +116,7 @@ inline Curve train(Engine& engine, const Config& config, index_t steps, int rank
 // The bytes of every piece of this rank, in order: its state as checkpoints hold it.
 inline std::vector<float> state(Engine& engine) {
   std::vector<float> all;
-  for (const io::Piece& piece : engine.pieces()) {
+  for (const io::Piece& piece : engine.pieces(Engine::Copies::all)) {
     const float* const values = piece.data.data<float>();
     all.insert(all.end(), values, values + piece.data.count());
   }

@@ -107,9 +107,7 @@ void run(int argc, char** argv) {
   const Config config = read_config(argc, argv, world->size());
   const int threads = app::set_threads(*world, config.run.threads, log);
   const double peak = measure_matmul_peak(*world);
-  GridShape shape;
-  shape[Axis::data] = world->size();
-  ProcessGrid grid(*world, shape);
+  ProcessGrid grid(*world, grid_shape(config.parallel, world->size()));
   Engine engine(config, grid);
   const RandomStep step(config, world->rank(), world->size());
   for (index_t s = 0; s < config.train.steps; ++s) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "llmtrain/comm/communicator.hpp"
+#include "llmtrain/config/config.hpp"
 
 namespace llmtrain {
 
@@ -24,14 +25,23 @@ struct GridShape {
   std::string text() const;
 };
 
+// The shape that the input asks for; `data` is what the other axes leave unless it is given.
+// ProcessGrid refuses it when the product is not `ranks`.
+GridShape grid_shape(const ParallelConfig& config, int ranks);
+
 // Coordinates and communicators of this rank.
 class ProcessGrid {
  public:
   // Collective over `world`, which must outlive the grid. Throws Error(usage) naming
   // every factor when the product of the sizes is not the number of ranks.
   ProcessGrid(Communicator& world, const GridShape& shape);
+  // Pretends to be rank `rank` of a job of that shape, for the meta device.
+  ProcessGrid(const GridShape& shape, int rank);
 
   const GridShape& shape() const { return shape_; }
+  // This rank has the losses and tokens of its samples; others that work on the same ones
+  // only help.
+  bool counts_samples() const { return coordinate(Axis::tensor) == 0; }
   // This rank's coordinate.
   int coordinate(Axis axis) const;
   // All ranks: loss, norm, stop decisions, checkpoints.
@@ -40,6 +50,7 @@ class ProcessGrid {
   Communicator& along(Axis axis) { return *along_[static_cast<std::size_t>(axis)]; }
 
  private:
+  std::unique_ptr<Communicator> pretended_;
   Communicator* world_;
   GridShape shape_;
   std::array<std::unique_ptr<Communicator>, kAxes> along_;

@@ -134,6 +134,8 @@ struct TrainConfig {  // exactly one of steps, epochs, tokens is set (not 0)
 };
 
 struct ParallelConfig {
+  std::int64_t data = 0;    // replicas of the model; 0: what the other axes leave
+  std::int64_t tensor = 1;  // ranks that share every matrix
   std::int64_t zero = 0;  // 0: replicate; 1, 2, 3: shard moments, gradients, weights too
 };
 

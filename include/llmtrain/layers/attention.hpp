@@ -1,5 +1,7 @@
 // Causal self-attention: q, k, v projections as one product, rotary positions where the
-// family has them, attention, output projection.
+// family has them, attention, output projection. A tensor-parallel rank has heads / ranks
+// heads, and their key/value heads: where there are fewer of these than ranks, neighbours hold
+// copies of one.
 #pragma once
 
 #include <string>
@@ -21,9 +23,10 @@ struct AttentionSettings {
 };
 
 struct AttentionSaved {
-  TensorView x;          // [tokens, width]
+  TensorView x;  // [tokens, width]
+  // Of this rank's heads:
   TensorView qkv;        // [tokens, (heads + 2 kv_heads) head_dim], rotated
-  TensorView attended;   // [tokens, width]
+  TensorView attended;   // [tokens, heads head_dim]
   TensorView logsumexp;  // f32 [sequences * heads, seq_len]
 };
 
@@ -43,6 +46,8 @@ class Attention {
   void rotate(const Pass& pass, TensorView qkv, ops::RopeDirection direction) const;
 
   AttentionSettings settings_;
+  TensorRank tensor_;
+  index_t heads_, kv_heads_;  // of this rank
   PhiloxKey dropout_key_;
   Linear qkv_, output_;
 };

@@ -1,4 +1,5 @@
-// Token embedding, with learned positions where the family has them.
+// Token embedding, with learned positions where the family has them. A tensor-parallel rank
+// holds a range of the padded vocabulary's rows; the activations are summed over the group.
 #pragma once
 
 #include "llmtrain/layers/parameter.hpp"
@@ -22,13 +23,14 @@ class Embedding {
   TensorView forward(const Pass& pass, TensorView ids) const;
   void backward(const Pass& pass, TensorView dy, TensorView ids) const;
 
-  // [padded vocabulary, width]: what a tied head reads.
+  // [padded vocabulary of this rank, width]: what a tied head reads.
   const Parameter& tokens() const { return tokens_; }
 
  private:
   index_t width_;
   PhiloxKey dropout_key_;
   Parameter tokens_, positions_;
+  index_t first_id_;  // of this rank's rows
 };
 
 }  // namespace llmtrain

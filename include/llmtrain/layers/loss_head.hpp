@@ -1,5 +1,6 @@
 // The end of the model: final norm, logits, cross-entropy. The logits exist for a chunk
-// of tokens at a time and become their own gradient in place.
+// of tokens at a time and become their own gradient in place. A tensor-parallel rank has a range
+// of the vocabulary's columns; no rank ever sees the others' logits.
 #pragma once
 
 #include "llmtrain/layers/norm.hpp"
@@ -30,7 +31,18 @@ class LossHead {
   void last_logits(const Pass& pass, TensorView out, TensorView x) const;
 
  private:
-  index_t chunk_tokens() const;
+  struct Gradient {
+    TensorView dx;
+    float scale;
+  };
+  // Without a gradient the losses alone.
+  double sum_of_losses(const Pass& pass, TensorView x, TensorView labels,
+                       const Gradient* gradient) const;
+  void chunk_losses(const Pass& pass, TensorView losses, TensorView logits,
+                    TensorView labels, const Gradient* gradient) const;
+  // Of this rank's logits, padding included.
+  index_t columns() const { return weight_.shape()[0]; }
+  index_t chunk_tokens(const Pass& pass) const;
 
   LossHeadSettings settings_;
   Norm norm_;

@@ -19,7 +19,8 @@ struct MlpSettings {
 };
 
 struct MlpSaved {
-  TensorView x;          // [tokens, width]
+  TensorView x;  // [tokens, width]
+  // Of this rank's share of mlp_width:
   TensorView hidden;     // [tokens, mlp_width], for SwiGLU twice that
   TensorView activated;  // [tokens, mlp_width]
 };

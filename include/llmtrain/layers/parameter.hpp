@@ -22,8 +22,14 @@ struct Initializer {
       0;  // normal: standard deviation; kaiming_uniform: bound sqrt(3 / fan_in) * scale
 };
 
-// How tensor parallelism cuts a row.
+// How tensor parallelism cuts a row (Shoeybi et al. 2019, "Megatron-LM"): outputs (the first
+// dimension), inputs (the second), or the ids of a padded vocabulary (the first).
 enum class Split { none, column, row, vocabulary };
+
+// Which rank of how many in the tensor-parallel group.
+struct TensorRank {
+  int rank = 0, size = 1;
+};
 
 struct ParameterSpec {
   std::string name;  // canonical path, such as blocks/003/attention/q/weight
@@ -31,18 +37,28 @@ struct ParameterSpec {
   Initializer initializer;
   bool decayed = false;  // by weight decay
   Split split = Split::none;
-  // Rows in memory when more than shape[0]: the padding is zero and stays zero.
+  // Pieces that a split makes when there are fewer than ranks: neighbouring ranks then hold
+  // copies of one (key/value heads). 0: a piece a rank.
+  index_t pieces = 0;
+  // Rows in memory, of all ranks together, when more than shape[0]: the padding is zero and
+  // stays zero.
   index_t padded_rows = 0;
-
-  index_t stored_count() const {
-    return padded_rows > 0 ? padded_rows * (shape.count() / shape[0]) : shape.count();
-  }
 };
 
-// A declared row with its place in the flat range of its set.
+// A declared row: what this rank holds of it and where in the flat range of its set.
 struct ParameterRow {
   ParameterSpec spec;
+  Shape box_offset, box;     // of spec.shape
+  index_t stored_count = 0;  // box and padding rows
+  // Of the ranks that hold this box, this one is the first: it counts in norms and writes the
+  // box to files.
+  bool first_copy = true;
+  // Ranks that hold the box and each have only a part of its gradient.
+  int partial_copies = 1;
   index_t offset = 0;
+
+  // The global row-major element that is the box's `element`-th.
+  index_t global_element(index_t element) const;
 };
 
 class ParameterSet;
@@ -57,6 +73,7 @@ class Parameter {
   TensorView weight() const;
   TensorView gradient() const;
   bool exists() const { return set_ != nullptr; }
+  const Shape& shape() const { return shape_; }
 
  private:
   friend class ParameterSet;
@@ -71,7 +88,8 @@ class Parameter {
 class ParameterSet {
  public:
   // `name` says whose rows these are ("blocks/003") and is used in messages.
-  explicit ParameterSet(std::string name) : name_(std::move(name)) {}
+  explicit ParameterSet(std::string name, TensorRank tensor = {})
+      : name_(std::move(name)), tensor_(tensor) {}
   ParameterSet(const ParameterSet&) = delete;
   ParameterSet& operator=(const ParameterSet&) = delete;
 
@@ -83,12 +101,13 @@ class ParameterSet {
   void seal();
 
   const std::string& name() const { return name_; }
+  TensorRank tensor() const { return tensor_; }
   const std::vector<ParameterRow>& rows() const { return rows_; }
   // Elements of the flat range, gaps for alignment and padding rows included.
   index_t size() const { return size_; }
   // The rows that weight decay applies to are elements [0, decayed_size()).
   index_t decayed_size() const { return decayed_size_; }
-  // Parameters as files and papers count them.
+  // Parameters as files and papers count them, over all ranks of the tensor group.
   index_t parameter_count() const;
 
   // The buffers that handles resolve to, at least size() elements; an empty view (count
@@ -103,7 +122,10 @@ class ParameterSet {
 
  private:
   friend class Parameter;
+  ParameterRow place(ParameterSpec spec) const;
+
   std::string name_;
+  TensorRank tensor_;
   std::vector<ParameterRow> rows_;
   std::vector<std::size_t> group_starts_;  // index of each group's first row, as declared
   std::vector<index_t> first_offsets_;     // by row as declared: offset after seal

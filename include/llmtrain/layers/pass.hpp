@@ -1,12 +1,16 @@
 // One micro-batch on its way through the layers.
 #pragma once
 
+#include "llmtrain/comm/communicator.hpp"
 #include "llmtrain/ops/attention.hpp"
 
 namespace llmtrain {
 
 struct Pass {
   Context& ctx;
+  // Ranks that share the layers' matrices: each computes a part of every product, and what
+  // they must all have whole is summed over them.
+  Communicator& tensor;
   Dtype dtype;  // of activations and their gradients
   index_t sequences, seq_len;
   ops::AttentionMask mask;

@@ -23,9 +23,11 @@ struct ModelInput {
 
 class Transformer {
  public:
-  // `config` is resolved; `dtype` is that of activations and of the weights as layers read
-  // them; `seed` is dropout's. The RoPE table lives on ctx.device.
-  Transformer(Context& ctx, const ModelConfig& config, Dtype dtype, std::uint64_t seed);
+  // `config` is resolved and divides over the ranks of `tensor`; `dtype` is that of activations and of the weights as layers read them; `seed` is
+  // dropout's. The RoPE table lives on ctx.device. `tensor` must outlive this; every call below
+  // is collective over it too.
+  Transformer(Context& ctx, const ModelConfig& config, Dtype dtype, Communicator& tensor,
+              std::uint64_t seed);
 
   // The rows of unit 0 (embedding), 1 .. layers (blocks), layers + 1 (head), to be given
   // to Units, which must then be passed to every call below.
@@ -53,6 +55,7 @@ class Transformer {
 
   ModelConfig config_;
   Dtype dtype_;
+  Communicator& tensor_;
   Buffer rope_table_;
   std::vector<std::unique_ptr<ParameterSet>> sets_;
   std::unique_ptr<Embedding> embedding_;

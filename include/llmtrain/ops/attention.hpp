@@ -11,6 +11,7 @@ namespace llmtrain::ops {
 // head h reads key/value head h / (H / G)), D head_dim. Scores are scaled by 1 / sqrt(D).
 struct AttentionShape {
   index_t sequences, seq_len, heads, kv_heads, head_dim;
+  index_t first_head = 0;  // of the whole model's, for the dropout mask
   index_t columns() const { return (heads + 2 * kv_heads) * head_dim; }
 };
 
@@ -21,7 +22,7 @@ struct AttentionMask {
 
 // out [B*T, H*D]; lse f32 [B*H, T] log-sum-exp of the scaled scores, for the backward pass;
 // qkv [B*T, (H + 2G) * D]: a row holds q of all heads, k of all, v of all.
-// Dropout acts on the probabilities: element e = (h * T + query) * T + key.
+// Dropout acts on the probabilities: element e = ((first_head + h) * T + query) * T + key.
 void attention_forward(Context& ctx, TensorView out, TensorView lse, TensorView qkv,
                        const AttentionShape& shape, const AttentionMask& mask,
                        const Dropout& dropout);

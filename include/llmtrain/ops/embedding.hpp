@@ -6,16 +6,18 @@
 
 namespace llmtrain::ops {
 
-// y[t] = tokens_table[ids[t]] + positions_table[t % seq_len];  y [tokens, width], ids i32
-// [tokens] in [0, rows of tokens_table) (the data layer has checked them), tokens_table
-// [vocabulary, width], positions_table [>= seq_len, width] or empty for none.
+// y[t] = tokens_table[ids[t] - first_id] + positions_table[t % seq_len];  y [tokens, width],
+// ids i32 [tokens] (the data layer has checked them), tokens_table [rows, width] of the ids
+// [first_id, first_id + rows): others give zeros; positions_table [>= seq_len, width] or empty
+// for none.
 void embedding_forward(Context& ctx, TensorView y, TensorView ids,
                        TensorView tokens_table, TensorView positions_table,
-                       index_t seq_len);
+                       index_t seq_len, index_t first_id = 0);
 
 // Accumulates both tables' gradients (dpositions empty for none). The tokens of a row are
 // added in order in f32, and the sum is rounded once.
 void embedding_backward(Context& ctx, TensorView dtokens, TensorView dpositions,
-                        TensorView dy, TensorView ids, index_t seq_len);
+                        TensorView dy, TensorView ids, index_t seq_len,
+                        index_t first_id = 0);
 
 }  // namespace llmtrain::ops

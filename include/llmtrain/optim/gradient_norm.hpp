@@ -7,7 +7,8 @@
 
 namespace llmtrain {
 
-// This rank's share: the sum of |g|^p over its ZeRO 1 slices (p infinite: the maximum).
+// This rank's share: the sum of |g|^p over its ZeRO 1 slices (p infinite: the maximum), rows
+// that tensor ranks hold copies of on the first of them only.
 // Local. Not finite when a gradient is not.
 double gradient_norm_partial(Context& ctx, Units& units, double p);
 

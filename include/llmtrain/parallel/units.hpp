@@ -50,10 +50,12 @@ struct UnitDtypes {
 class Units {
  public:
   // Allocates on ctx.device, initialises the weights from `seed`. `data` (the
-  // data-parallel group) and the context must outlive this. Elements padded so that each
-  // slice is a multiple of 64; slices without a single parameter are fine.
-  Units(Context& ctx, Communicator& data, ZeroStage stage, const UnitDtypes& dtypes,
-        std::vector<std::unique_ptr<ParameterSet>> sets, std::uint64_t seed);
+  // data-parallel group) and the context must outlive this. `tensor` is the group that the
+  // sets' rows are cut over. Elements padded so that each slice is a multiple of 64; slices
+  // without a single parameter are fine. Collective over `tensor`.
+  Units(Context& ctx, Communicator& data, Communicator& tensor, ZeroStage stage,
+        const UnitDtypes& dtypes, std::vector<std::unique_ptr<ParameterSet>> sets,
+        std::uint64_t seed);
   ~Units();
   Units(const Units&) = delete;
   Units& operator=(const Units&) = delete;
@@ -103,12 +105,17 @@ class Units {
   // Sums over ranks, in the dtype that gradients travel in: all of `gradients` under stage 0,
   // else only this rank's slice is right afterwards.
   void reduce(Unit& unit, TensorView gradients);
+  void find_partial_copies(Communicator& tensor);
+  // Sums the gradients of rows that neighbouring tensor ranks hold copies of.
+  void sum_partial_copies(Unit& unit, TensorView gradients);
 
   Context& ctx_;
   Communicator& data_;
   ZeroStage stage_;
   UnitDtypes dtypes_;
   MicroBatch place_ = MicroBatch::last;
+  std::unique_ptr<Communicator>
+      copies_;  // the ranks with the same copies, if there are any
   std::unique_ptr<Pool> weight_pool_, gradient_pool_, reduction_pool_;
   std::vector<std::unique_ptr<Unit>> units_;
 };

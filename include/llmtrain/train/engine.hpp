@@ -52,10 +52,10 @@ class Engine {
   // Throws Error(resources) when memory does not suffice.
   Engine(const Config& config, ProcessGrid& grid);
 
-  // The engine that rank `data_rank` of `data_ranks` would be, on the meta device, after
+  // The engine that rank `rank` of a job of that shape would be, on the meta device, after
   // one step and one evaluation: device().peak_bytes() is what the real one allocates.
-  static std::unique_ptr<Engine> plan(const Config& config, int data_rank,
-                                      int data_ranks);
+  static std::unique_ptr<Engine> plan(const Config& config, const GridShape& shape,
+                                      int rank);
 
   // One optimizer step. Collective.
   StepOutcome train_step(const StepInput& input);
@@ -69,9 +69,11 @@ class Engine {
   // Whether every weight and moment of all ranks is finite. Collective.
   bool is_finite();
 
-  // This rank's pieces of every tensor, as checkpoints hold them.
-  std::vector<io::Piece> pieces();
-  // Weights were loaded into pieces(): makes them current everywhere. Collective.
+  // This rank's pieces of every tensor, as checkpoints hold them: all that it keeps, or those
+  // of which it is the first keeper, so that over all ranks every element is there once.
+  enum class Copies { all, first };
+  std::vector<io::Piece> pieces(Copies copies);
+  // Weights were loaded into pieces(Copies::all): makes them current everywhere. Collective.
   void weights_loaded();
 
   Units& units() { return *units_; }
@@ -80,16 +82,15 @@ class Engine {
   EngineTimes times() const;
 
  private:
-  Engine(const Config& config, DeviceKind kind, ArenaSizes sizes, Communicator& world,
-         Communicator& data);
-  Engine(const Config& config, std::unique_ptr<Communicator> pretended);
-  static ArenaSizes measure(const Config& config, const Communicator& data);
+  Engine(const Config& config, DeviceKind kind, ArenaSizes sizes, ProcessGrid& grid);
+  Engine(const Config& config, std::unique_ptr<ProcessGrid> pretended);
+  static ArenaSizes measure(const Config& config, const GridShape& shape, int rank);
   void run_on_meta();
+  double communication_seconds();
 
-  std::unique_ptr<Communicator> pretended_;  // owns world and data on the meta device
+  std::unique_ptr<ProcessGrid> pretended_;  // the grid on the meta device
   Config config_;
-  Communicator& world_;
-  Communicator& data_;
+  ProcessGrid& grid_;
   Device device_;
   Arena saved_, scratch_;
   Context ctx_;

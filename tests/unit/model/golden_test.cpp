@@ -63,7 +63,7 @@ class GoldenModel {
         tokens_(golden_.ints("tokens")),
         labels_(golden_.ints("labels")),
         document_starts_(golden_.ints("document_starts")) {
-    for (const io::Piece& piece : engine_.pieces()) {
+    for (const io::Piece& piece : engine_.pieces(Engine::Copies::all)) {
       if (piece.kind != io::TensorKind::weight) continue;
       const std::vector<double> values = golden_.doubles("weights/" + piece.name);
       EXPECT_EQ(static_cast<index_t>(values.size()), piece.data.count()) << piece.name;
@@ -173,7 +173,7 @@ TEST_P(GoldenTest, ThreeOptimizerSteps) {
     EXPECT_NEAR(outcome.loss, losses[s], 1e-5 * losses[s]) << "step " << s;
     EXPECT_NEAR(outcome.gradient_norm, norms[s], 1e-5 * norms[s]) << "step " << s;
   }
-  for (const io::Piece& piece : engine_.pieces()) {
+  for (const io::Piece& piece : engine_.pieces(Engine::Copies::all)) {
     if (piece.kind != io::TensorKind::weight || is_key_bias(piece.name)) continue;
     const std::vector<double> expected = golden_.doubles("trained/" + piece.name);
     EXPECT_LE(distance(piece.data.data<float>(), expected), 1e-5 * norm(expected))
