@@ -1,6 +1,6 @@
 // Where memory lives and who counts it. Weights, gradients, moments, activations and scratch
 // come from a Device under a category, so that `--check` can run the real code on the meta
-// device and print what a run will allocate. (Batches in host memory and the fixed stages of
+// device and print what a run will allocate. (Batches in host memory and the fixed buffers of
 // communicators are not counted.)
 #pragma once
 
