@@ -1,9 +1,13 @@
 // Collectives over MPI whose sums are taken in rank order.
 //
-// A tensor is cut into exchanges small enough to stay in cache. In each, a rank hands
-// every other rank the piece that the other owns: by the shared stage within the node, by
-// a message between nodes; the owner adds the pieces in rank order. Gathering is the
-// mirror.
+// A tensor is cut into exchanges small enough to stay in cache. In each, the owner of a
+// part gets every other rank's piece of it and adds the pieces in rank order: between
+// nodes by a message; within the node it reads the others' memory, or where the system
+// forbids that, by way of the shared stage. Gathering is the mirror: owners write into
+// the others' memory.
+//
+// Within a call, ranks of a node that reach each other's memory need not wait for each
+// other: a part of any rank's tensor is read and written by the part's owner alone.
 #include <mpi.h>
 
 #include <algorithm>
@@ -14,11 +18,16 @@
 #include "llmtrain/comm/mpi_runtime.hpp"
 #include "mpi_check.hpp"
 #include "ordered_sum.hpp"
+#include "peer_memory.hpp"
 #include "shared_stage.hpp"
 
 namespace llmtrain {
 
 namespace {
+
+// The pieces of an exchange that are read from others' memory: the fastest of 32 KiB to
+// 1 MiB.
+constexpr index_t kPeerExchange = 256 << 10;
 
 // Where rank r's part of an exchange lies in the full tensor, in bytes.
 struct Part {
@@ -32,8 +41,8 @@ void copy_bytes(std::byte* to, const std::byte* from, index_t bytes) {
 class MpiCommunicator : public Communicator {
  public:
   // Takes `comm` over. Collective.
-  MpiCommunicator(MPI_Comm comm, int ranks_per_node)
-      : comm_(comm), ranks_per_node_(ranks_per_node) {
+  MpiCommunicator(MPI_Comm comm, int ranks_per_node, WithinNode within_node)
+      : comm_(comm), ranks_per_node_(ranks_per_node), within_node_(within_node) {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
     if (ranks_per_node_ > 0) {
@@ -49,6 +58,7 @@ class MpiCommunicator : public Communicator {
 
   ~MpiCommunicator() override {
     stage_.reset();
+    peers_.reset();
     int finalized = 0;
     MPI_Finalized(&finalized);
     if (finalized) return;
@@ -73,17 +83,30 @@ class MpiCommunicator : public Communicator {
 
  private:
   void find_node_ranks();
-  bool on_node(int r) const { return node_rank_[static_cast<std::size_t>(r)] >= 0; }
-  // What an exchange moves per rank, in bytes: the pieces for all others share a slot.
-  index_t piece() const {
-    return SharedStage::kSlotBytes / std::max(1, size_ - 1) / kPieceMultiple *
-           kPieceMultiple;
+  int node_rank(int r) const { return node_rank_[static_cast<std::size_t>(r)]; }
+  bool on_node(int r) const { return node_rank(r) >= 0; }
+  // The ranks other than this one are visited from the next one on, so that not all of
+  // them reach for the same rank's memory.
+  template <class Visit>
+  void for_others(Visit visit) const {
+    for (int i = 1; i < size_; ++i) visit((rank_ + i) % size_);
   }
+  // What an exchange moves per rank, in bytes: the pieces of all others fill a buffer.
+  index_t piece() const {
+    constexpr index_t kMultiple = 64;
+    return exchange_bytes_ / std::max(1, size_ - 1) / kMultiple * kMultiple;
+  }
+  // Slot of rank d among the pieces that rank r gives or gets: r itself is left out.
+  index_t slot_begin(int d, int r) const { return (d < r ? d : d - 1) * piece(); }
 
-  SharedStage& stage();
+  void prepare();
+  template <class Work>
+  void on_tensor(TensorView full, Work work);
   void post_exchange(int other, const std::byte* send, index_t send_bytes,
                      std::byte* receive, index_t receive_bytes);
   void finish_exchanges();
+  template <class PartOf>
+  void fill_stage(const std::byte* full, PartOf part_of);
   template <class T, class PartOf>
   void reduce_exchange(std::byte* out, const std::byte* full, PartOf part_of);
   template <class PartOf>
@@ -93,15 +116,21 @@ class MpiCommunicator : public Communicator {
   template <class T>
   void all_reduce_of(TensorView x);
 
-  static constexpr index_t kPieceMultiple = 64;
-
   MPI_Comm comm_, node_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, ranks_per_node_;
+  WithinNode within_node_;
   std::vector<int> node_rank_;  // by rank: its rank in node_, or -1 on another node
+  // One of the two, from the first tensor on.
+  std::unique_ptr<PeerMemory> peers_;
   std::optional<SharedStage> stage_;
+  index_t exchange_bytes_ = 0;
   // Of the current exchange; kept so that an exchange allocates nothing.
   std::vector<const std::byte*> sources_;  // by rank: its piece for this rank
-  std::vector<std::byte> received_;        // pieces from other nodes
+  // Pieces that did not come by the stage. Aligned, for the kernel copies to it by pages.
+  struct alignas(4096) Page {
+    std::byte bytes[4096];
+  };
+  std::vector<Page> received_;
   std::vector<MPI_Request> requests_;
 };
 
@@ -162,14 +191,37 @@ std::string MpiCommunicator::broadcast(const std::string& bytes, int root) {
 std::unique_ptr<Communicator> MpiCommunicator::split(int color) {
   MPI_Comm part;
   mpi_check(MPI_Comm_split(comm_, color, rank_, &part), "MPI_Comm_split");
-  return std::make_unique<MpiCommunicator>(part, ranks_per_node_);
+  return std::make_unique<MpiCommunicator>(part, ranks_per_node_, within_node_);
 }
 
-SharedStage& MpiCommunicator::stage() {
-  if (stage_) return *stage_;
+// What tensors need; collective. All ranks of all nodes take the same way, for the size
+// of the messages between nodes depends on it.
+void MpiCommunicator::prepare() {
+  if (exchange_bytes_ > 0) return;
   const bool other_nodes = std::count(node_rank_.begin(), node_rank_.end(), -1) > 0;
-  if (other_nodes) received_.resize(static_cast<std::size_t>(piece() * (size_ - 1)));
-  return stage_.emplace(node_);
+  if (within_node_ == WithinNode::fastest) peers_ = PeerMemory::make(node_);
+  int by_peers = peers_ != nullptr;
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &by_peers, 1, MPI_INT, MPI_MIN, comm_),
+            "MPI_Allreduce");
+  if (!by_peers) {
+    peers_.reset();
+    stage_.emplace(node_);
+  }
+  exchange_bytes_ = by_peers && !other_nodes ? kPeerExchange : SharedStage::kSlotBytes;
+  require(piece() > 0, "", size_, " ranks are too many to share an exchange");
+  if (by_peers || other_nodes) {
+    received_.resize(static_cast<std::size_t>(
+        divide_up(piece() * (size_ - 1), index_t{sizeof(Page)})));
+  }
+}
+
+// Does work() while the ranks of the node can reach each other's `full`.
+template <class Work>
+void MpiCommunicator::on_tensor(TensorView full, Work work) {
+  prepare();
+  if (peers_) peers_->open(full.storage());
+  work();
+  if (peers_) peers_->close();
 }
 
 void MpiCommunicator::post_exchange(int other, const std::byte* send, index_t send_bytes,
@@ -189,43 +241,49 @@ void MpiCommunicator::finish_exchanges() {
   requests_.clear();
 }
 
+// Hands the node's ranks their pieces and finds this rank's own ones.
+template <class PartOf>
+void MpiCommunicator::fill_stage(const std::byte* full, PartOf part_of) {
+  stage_->begin();
+  for_others([&](int r) {
+    if (!on_node(r)) return;
+    const Part part = part_of(r);
+    copy_bytes(stage_->own_slot() + slot_begin(r, rank_), full + part.begin, part.bytes);
+  });
+  stage_->publish();
+  for_others([&](int r) {
+    if (!on_node(r)) return;
+    sources_[static_cast<std::size_t>(r)] =
+        stage_->await(node_rank(r)) + slot_begin(rank_, r);
+  });
+}
+
 // out = the sum in rank order of every rank's part_of(own rank), elements T; out may be
 // that part of full.
 template <class T, class PartOf>
 void MpiCommunicator::reduce_exchange(std::byte* out, const std::byte* full,
                                       PartOf part_of) {
   const Part own = part_of(rank_);
-  const index_t stride = piece();
-  // Slot of d among the pieces that rank r hands out: r itself is left out.
-  const auto slot_of = [](int d, int r) { return d < r ? d : d - 1; };
-  SharedStage& shared = stage();
-
-  shared.begin();
-  for (int r = 0; r < size_; ++r) {
-    if (r == rank_) continue;
+  sources_[static_cast<std::size_t>(rank_)] = full + own.begin;
+  for_others([&](int r) {
+    if (on_node(r)) return;
     const Part part = part_of(r);
-    if (on_node(r)) {
-      copy_bytes(shared.own_slot() + slot_of(r, rank_) * stride, full + part.begin,
-                 part.bytes);
-      continue;
-    }
-    std::byte* const from = received_.data() + slot_of(r, rank_) * stride;
-    sources_[static_cast<std::size_t>(r)] = from;
-    post_exchange(r, full + part.begin, part.bytes, from, own.bytes);
-  }
-  shared.publish();
-  for (int r = 0; r < size_; ++r) {
-    if (r == rank_) {
-      sources_[static_cast<std::size_t>(r)] = full + own.begin;
-    } else if (on_node(r)) {
-      sources_[static_cast<std::size_t>(r)] =
-          shared.await(node_rank_[static_cast<std::size_t>(r)]) +
-          slot_of(rank_, r) * stride;
-    }
+    std::byte* const to = received_[0].bytes + slot_begin(r, rank_);
+    sources_[static_cast<std::size_t>(r)] = to;
+    post_exchange(r, full + part.begin, part.bytes, to, own.bytes);
+  });
+  if (stage_) fill_stage(full, part_of);
+  if (peers_) {
+    for_others([&](int r) {
+      if (!on_node(r)) return;
+      std::byte* const to = received_[0].bytes + slot_begin(r, rank_);
+      sources_[static_cast<std::size_t>(r)] = to;
+      peers_->read(node_rank(r), own.begin, to, own.bytes);
+    });
   }
   finish_exchanges();
   sum_in_order(reinterpret_cast<T*>(out), sources_, own.bytes / index_t{sizeof(T)});
-  shared.end();
+  if (stage_) stage_->end();
 }
 
 // full[part_of(r)] = the `own` of rank r, for all r; own may be part_of(rank()) of full.
@@ -233,24 +291,28 @@ template <class PartOf>
 void MpiCommunicator::gather_exchange(std::byte* full, const std::byte* own,
                                       PartOf part_of) {
   const Part mine = part_of(rank_);
-  SharedStage& shared = stage();
-
-  for (int r = 0; r < size_; ++r) {
-    if (on_node(r)) continue;
+  for_others([&](int r) {
+    if (on_node(r)) return;
     const Part part = part_of(r);
     post_exchange(r, own, mine.bytes, full + part.begin, part.bytes);
+  });
+  if (peers_) {
+    for_others([&](int r) {
+      if (on_node(r)) peers_->write(node_rank(r), mine.begin, own, mine.bytes);
+    });
   }
-  shared.begin();
-  copy_bytes(shared.own_slot(), own, mine.bytes);
-  shared.publish();
+  if (stage_) {
+    stage_->begin();
+    copy_bytes(stage_->own_slot(), own, mine.bytes);
+    stage_->publish();
+    for_others([&](int r) {
+      if (!on_node(r)) return;
+      const Part part = part_of(r);
+      copy_bytes(full + part.begin, stage_->await(node_rank(r)), part.bytes);
+    });
+    stage_->end();
+  }
   copy_bytes(full + mine.begin, own, mine.bytes);
-  for (int r = 0; r < size_; ++r) {
-    if (r == rank_ || !on_node(r)) continue;
-    const Part part = part_of(r);
-    copy_bytes(full + part.begin, shared.await(node_rank_[static_cast<std::size_t>(r)]),
-               part.bytes);
-  }
-  shared.end();
   finish_exchanges();
 }
 
@@ -285,32 +347,39 @@ void MpiCommunicator::all_reduce_of(TensorView x) {
 
 void MpiCommunicator::do_reduce_scatter(TensorView slice, TensorView full) {
   if (size_ == 1) return copy_bytes(slice.storage(), full.storage(), full.bytes());
-  with_type(full.dtype(),
-            [&]<class T>(TypeTag<T>) { reduce_scatter_of<T>(slice, full); });
+  on_tensor(full, [&] {
+    with_type(full.dtype(),
+              [&]<class T>(TypeTag<T>) { reduce_scatter_of<T>(slice, full); });
+  });
 }
 
 void MpiCommunicator::do_all_gather(TensorView full, TensorView slice) {
   if (size_ == 1) return copy_bytes(full.storage(), slice.storage(), full.bytes());
-  const index_t n = slice.bytes();
-  for (index_t done = 0; done < n; done += SharedStage::kSlotBytes) {
-    const index_t bytes = std::min(SharedStage::kSlotBytes, n - done);
-    gather_exchange(full.storage(), slice.storage() + done, [&](int r) {
-      return Part{r * n + done, bytes};
-    });
-  }
+  on_tensor(full, [&] {
+    const index_t n = slice.bytes();
+    for (index_t done = 0; done < n; done += exchange_bytes_) {
+      const index_t bytes = std::min(exchange_bytes_, n - done);
+      gather_exchange(full.storage(), slice.storage() + done, [&](int r) {
+        return Part{r * n + done, bytes};
+      });
+    }
+  });
 }
 
 void MpiCommunicator::do_all_reduce(TensorView x) {
   if (size_ == 1) return;
-  with_type(x.dtype(), [&]<class T>(TypeTag<T>) { all_reduce_of<T>(x); });
+  on_tensor(x, [&] {
+    with_type(x.dtype(), [&]<class T>(TypeTag<T>) { all_reduce_of<T>(x); });
+  });
 }
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_world_communicator(int ranks_per_node) {
+std::unique_ptr<Communicator> make_world_communicator(int ranks_per_node,
+                                                      WithinNode within_node) {
   MPI_Comm world;
   mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
-  return std::make_unique<MpiCommunicator>(world, ranks_per_node);
+  return std::make_unique<MpiCommunicator>(world, ranks_per_node, within_node);
 }
 
 }  // namespace llmtrain

@@ -15,10 +15,16 @@ namespace llmtrain {
 template <class T>
 void sum_in_order(T* out, std::span<const std::byte* const> sources, index_t count) {
   constexpr index_t kGroup = 64;
+  // Bytes to prefetch: the CPU's own prefetch ends with the page.
+  constexpr std::size_t kAhead = 4096;
   const auto add_group = [&](index_t begin, auto elements) {
     float sums[kGroup];
     const auto source = [&](std::size_t s) {
-      return reinterpret_cast<const T*>(sources[s]) + begin;
+      const T* const x = reinterpret_cast<const T*>(sources[s]) + begin;
+      for (std::size_t byte = 0; byte < sizeof(T) * kGroup; byte += 64) {
+        __builtin_prefetch(reinterpret_cast<const std::byte*>(x) + kAhead + byte);
+      }
+      return x;
     };
     const T* x = source(0);
     for (index_t i = 0; i < elements; ++i) sums[i] = to_float(x[i]);

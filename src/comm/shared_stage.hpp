@@ -8,28 +8,16 @@
 //   end()     says that this rank has read all it needs
 #pragma once
 
-#include <mpi.h>
-
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
-#include "llmtrain/core/types.hpp"
+#include "shared_area.hpp"
 
 namespace llmtrain {
 
 class SharedStage {
  public:
-  // Collective over `node`, whose ranks share memory. Throws Error(resources) when the
-  // shared memory cannot be had.
+  // Collective over `node`.
   explicit SharedStage(MPI_Comm node);
-  ~SharedStage();
-  SharedStage(const SharedStage&) = delete;
-  SharedStage& operator=(const SharedStage&) = delete;
 
   static constexpr index_t kSlotBytes = 1 << 20;  // the fastest of 32 KiB to 1 MiB
-  static constexpr index_t bytes() { return kHeader + 2 * kSlotBytes; }
 
   void begin();
   std::byte* own_slot();
@@ -39,8 +27,8 @@ class SharedStage {
 
  private:
   struct Counters {
-    alignas(64) std::atomic<std::uint64_t> published;
-    alignas(64) std::atomic<std::uint64_t> consumed;
+    alignas(64) SharedArea::Counter published;
+    alignas(64) SharedArea::Counter consumed;
   };
   static constexpr index_t kHeader = 4096;
   static_assert(sizeof(Counters) <= kHeader);
@@ -48,14 +36,8 @@ class SharedStage {
   Counters& counters(int node_rank) const;
   std::byte* slot(int node_rank) const;
 
-  void wait_until_at_least(const std::atomic<std::uint64_t>& counter,
-                           std::uint64_t value) const;
-
-  MPI_Win window_ = MPI_WIN_NULL;
-  int spins_ = 0;  // before a waiting rank yields its core
-  int rank_ = 0;
+  SharedArea area_;
   std::uint64_t exchange_ = 0;
-  std::vector<std::byte*> areas_;
 };
 
 }  // namespace llmtrain

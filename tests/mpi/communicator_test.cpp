@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <thread>
 #include <tuple>
 
 #include "llmtrain/comm/grid.hpp"
@@ -32,9 +34,9 @@ float element<float>(int r, index_t i, int) {
   return spread(r, i);
 }
 
-// Seldom would the order of the additions in f32 be seen in 16 bits. So two ranks hold large
-// values that cancel, and when the others' small ones are added tells what is left of them.
-// Every fourth element overflows fp16, or would on the way.
+// Seldom would the order of the additions in f32 be seen in 16 bits. So two ranks hold
+// large values that cancel, and when the others' small ones are added tells what is left
+// of them. Every fourth element overflows fp16, or would on the way.
 template <class T>
 requires(sizeof(T) == 2) T element(int r, index_t i, int size) {
   if (i % 4 == 0) return from_float<T>(spread(r, i));
@@ -70,14 +72,18 @@ TensorView view(std::vector<T>& x) {
   return {x.data(), DtypeOf<T>::value, Shape{static_cast<index_t>(x.size())}};
 }
 
-// By the ranks per node that are pretended (0 is the real node) and the dtype.
-class Collectives : public testing::TestWithParam<std::tuple<int, Dtype>> {
+// By the ranks per node that are pretended (0 is the real node), the way within a node
+// and the dtype.
+class Collectives : public testing::TestWithParam<std::tuple<int, WithinNode, Dtype>> {
  protected:
-  void SetUp() override { comm_ = make_world_communicator(std::get<0>(GetParam())); }
+  void SetUp() override {
+    const auto [ranks_per_node, within_node, dtype] = GetParam();
+    comm_ = make_world_communicator(ranks_per_node, within_node);
+  }
 
   template <class Check>
   void for_dtype(Check check) {
-    with_type(std::get<1>(GetParam()), check);
+    with_type(std::get<Dtype>(GetParam()), check);
   }
   template <class T>
   std::vector<T> own(index_t n) const {
@@ -238,24 +244,46 @@ TEST_P(Collectives, TrafficIsCountedInElements) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(RanksPerNode, Collectives,
-                         testing::Combine(testing::Values(0, 1, 2, 3),
-                                          testing::Values(Dtype::f32, Dtype::bf16,
-                                                          Dtype::fp16)));
+// Ranks enter and leave calls at different times: nobody may reach into a tensor whose
+// owner is not there yet, or has gone on to write into it.
+TEST_P(Collectives, RanksMayBeLate) {
+  for_dtype([&]<class T>(TypeTag<T>) {
+    const index_t n = 3001;
+    std::vector<T> x(static_cast<std::size_t>(n));
+    index_t wrong = 0;
+    for (int round = 0; round < 3 * size(); ++round) {
+      if (round % size() == rank())
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      x = own<T>(n);
+      comm_->all_reduce(view(x));
+      const auto expected = [&](index_t i) { return sum_in_rank_order<T>(size(), i); };
+      wrong += wrong_elements(x.data(), n, expected);
+    }
+    EXPECT_EQ(wrong, 0);
+  });
+}
 
-// The sums do not depend on where the node borders are.
+INSTANTIATE_TEST_SUITE_P(
+    RanksPerNode, Collectives,
+    testing::Combine(testing::Values(0, 1, 2, 3),
+                     testing::Values(WithinNode::fastest, WithinNode::staged),
+                     testing::Values(Dtype::f32, Dtype::bf16, Dtype::fp16)));
+
+// The sums depend neither on where the node borders are nor on the way within a node.
 TEST(CollectivesAcrossNodes, BitwiseEqual) {
   const index_t n = 50003;
   std::vector<float> reference;
   for (const int ranks_per_node : {0, 1, 2, 3, 4}) {
-    const auto comm = make_world_communicator(ranks_per_node);
-    std::vector<float> x(static_cast<std::size_t>(n));
-    for (index_t i = 0; i < n; ++i)
-      x[static_cast<std::size_t>(i)] = spread(comm->rank(), i);
-    comm->all_reduce(view(x));
-    if (reference.empty()) reference = x;
-    EXPECT_EQ(std::memcmp(x.data(), reference.data(), x.size() * sizeof(float)), 0)
-        << ranks_per_node << " ranks a node";
+    for (const WithinNode within_node : {WithinNode::fastest, WithinNode::staged}) {
+      const auto comm = make_world_communicator(ranks_per_node, within_node);
+      std::vector<float> x(static_cast<std::size_t>(n));
+      for (index_t i = 0; i < n; ++i)
+        x[static_cast<std::size_t>(i)] = spread(comm->rank(), i);
+      comm->all_reduce(view(x));
+      if (reference.empty()) reference = x;
+      EXPECT_EQ(std::memcmp(x.data(), reference.data(), x.size() * sizeof(float)), 0)
+          << ranks_per_node << " ranks a node";
+    }
   }
 }
 

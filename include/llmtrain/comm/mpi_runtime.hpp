@@ -28,9 +28,14 @@ class MpiRuntime {
   bool owner_;
 };
 
-// All ranks. Collective. Ranks of one node exchange through shared memory, others by
+// How tensors move between ranks of one node: by reading and writing each other's memory
+// where the system allows it, or through a stage that they share.
+enum class WithinNode { fastest, staged };
+
+// All ranks. Collective. Ranks of one node reach each other through memory, others by
 // pairwise messages; `ranks_per_node` > 0 pretends that nodes hold that many consecutive
 // ranks, so that both paths can be tested on one machine.
-std::unique_ptr<Communicator> make_world_communicator(int ranks_per_node = 0);
+std::unique_ptr<Communicator> make_world_communicator(
+    int ranks_per_node = 0, WithinNode within_node = WithinNode::fastest);
 
 }  // namespace llmtrain

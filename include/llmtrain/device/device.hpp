@@ -1,7 +1,7 @@
 // Where memory lives and who counts it. Weights, gradients, masters (the f32 weights that a
 // 16-bit run updates), moments, activations and scratch come from a Device under a category,
 // so that `--check` can run the real code on the meta device and print what a run will
-// allocate. (Batches in host memory and the fixed stages of communicators are not counted.)
+// allocate. (Batches in host memory and the fixed buffers of communicators are not counted.)
 #pragma once
 
 #include <array>
