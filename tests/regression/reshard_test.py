@@ -1,5 +1,6 @@
 """A checkpoint of one layout goes on in any other: tensors, data position, losses."""
 
+import os
 import re
 import unittest
 
@@ -24,7 +25,7 @@ class ReshardTest(ProgramTest):
         return "./" + checkpoints.folder(f"{directory}/checkpoints", SAVED)
 
     def go_on(self, source, ranks, zero, *more):
-        directory = f"{source}-to-{ranks}-{zero}"
+        directory = f"{source}-to-{ranks}-{zero}-{len(os.listdir(self.folder))}"
         run = self.finish(ranks, *self.settings, f"parallel.zero={zero}", *more,
                           f"checkpoint.resume={self.saved(source)}", directory=directory)
         self.assertIn(f"step {SAVED}, {SAVED * 24} samples read", run.log)
@@ -66,6 +67,17 @@ class Reshard(ReshardTest):
     def test_gpt2(self):
         self.compare_all([(4, 2), (2, 3)], lambda ranks, zero: [(1, 0), (3, 1), (4, 3)],
                          "model.family=gpt2")
+
+    def test_tensor_parallel(self):
+        """Rows cut by outputs, inputs and vocabulary; copies of key/value heads."""
+        for family in ("gpt2", "llama"):
+            model = [f"model.family={family}", "model.heads=4", "model.kv_heads=2"]
+            source = self.write_checkpoint(2, 0, *model, "parallel.tensor=2")
+            for ranks, tensor, zero in [(2, 2, 0), (1, 1, 0), (2, 1, 3), (4, 2, 2), (4, 4, 0)]:
+                with self.subTest(family=family, ranks=ranks, tensor=tensor, zero=zero):
+                    same = ranks == 2 and tensor == 2
+                    self.compare(source, 2 if same else 0, ranks, zero, *model,
+                                 f"parallel.tensor={tensor}")
 
     def test_loaded_tensors_are_the_saved_ones(self):
         """After a step that changes next to nothing, all elements are as they were saved.

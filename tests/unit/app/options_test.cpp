@@ -82,6 +82,8 @@ const std::vector<std::pair<std::string, std::string>> kOtherValues = {
      "she"},
     {"train.sample_tokens", "0"},  // needs data.format = text
     {"train.sample_temperature", "0"},
+    {"parallel.data", "1"},
+    {"parallel.tensor", "2"},
     {"parallel.zero", "3"},
     {"checkpoint.directory", "/scratch/c"},
     {"checkpoint.every", "100"},

@@ -129,6 +129,10 @@ const std::vector<BadText> kBadTexts = {
      "run.ini:3: precision.gradients = fp16: must be f32 or precision.dtype = bf16; "
      "hint: "
      "precision.gradients = f32"},
+    {"[parallel]\ntensor = 2\n",
+     "run.ini:2: parallel.tensor = 2: with parallel.data = 0, but the job has 1 ranks; "
+     "allowed: parallel.data * parallel.tensor = ranks; hint: mpirun -np 2, or "
+     "parallel.tensor = 1"},
     {"[precision]\nloss_scale_minimum = 1e6\n",
      "run.ini:2: precision.loss_scale = 65536: must be at least "
      "precision.loss_scale_minimum = 1000000"},
@@ -239,12 +243,16 @@ TEST(RefusedInput, BatchesThatRanksCannotShare) {
   const auto fault = [](const char* batch, int ranks) {
     return fault_of(std::string("[batch]\n") + batch, kRequired, ranks);
   };
-  EXPECT_EQ(fault("global = 30\n", 4),
-            "run.ini:2: batch.global = 30: must be a multiple of the number of ranks, 4; "
-            "hint: batch.global = 28 or 32, or mpirun -np 2");
-  EXPECT_EQ(fault("global = 2\n", 4),
-            "run.ini:2: batch.global = 2: must be a multiple of the number of ranks, 4; "
-            "hint: batch.global = 4, or mpirun -np 2");
+  EXPECT_EQ(
+      fault("global = 30\n", 4),
+      "run.ini:2: batch.global = 30: must be a multiple of the number of data-parallel "
+      "ranks, 4; "
+      "hint: batch.global = 28 or 32, or 2 of them");
+  EXPECT_EQ(
+      fault("global = 2\n", 4),
+      "run.ini:2: batch.global = 2: must be a multiple of the number of data-parallel "
+      "ranks, 4; "
+      "hint: batch.global = 4, or 2 of them");
   EXPECT_EQ(
       fault("micro = 3\nglobal = 32\n", 4),
       "run.ini:3: batch.global = 32: is not equal to batch.micro * accumulation steps "
@@ -286,8 +294,10 @@ TEST(RefusedInput, AllFaultsAtOnceInTheirOrder) {
       "(sequences that a rank computes at once; 0: batch.global / ranks)\n"
       "command line: run.seed = 1.5: must be an integer from 0 to "
       "9223372036854775807 (seed of initial weights, order of data and dropout)\n"
-      "run.ini: batch.global = 32: must be a multiple of the number of ranks, 3; "
-      "hint: batch.global = 30 or 33, or mpirun -np 1\n"
+      "run.ini: batch.global = 32: must be a multiple of the number of data-parallel "
+      "ranks, "
+      "3; "
+      "hint: batch.global = 30 or 33, or 1 of them\n"
       "run.ini: train.steps = 0: exactly one of train.steps, train.epochs = 0 and "
       "train.tokens = 0 must be above 0; hint: --train.steps=1000\n"
       "run.ini:13: schedule.minimum = 0.0001: must be at most "

@@ -150,6 +150,29 @@ TEST_P(Attention, SequencesAreIndependentOfTheirBatch) {
   EXPECT_TRUE(same_bits(both.dqkv.view().rows(50, 50), alone.dqkv));
 }
 
+// Half of the heads alone are that half of all: their masks are those of the whole model's.
+TEST_P(Attention, HeadsAreIndependentOfTheirNeighbours) {
+  const Dropout dropout{0.3f, {1, 2}, 3, std::span(positions_).first(1)};
+  const AttentionShape both{1, 50, 4, 2, 8}, second{1, 50, 2, 1, 8, 2};
+  const Values qkv = random_values(50 * both.columns(), 1),
+               dout = random_values(50 * 32, 2);
+  Values part, dpart;
+  const auto take = [](Values& to, const Values& from, index_t at, index_t count) {
+    to.insert(to.end(), from.begin() + at, from.begin() + at + count);
+  };
+  for (index_t t = 0; t < 50; ++t) {
+    for (const auto& [begin, count] : {std::pair{16, 16}, {40, 8}, {56, 8}}) {
+      take(part, qkv, t * both.columns() + begin, count);
+    }
+    take(dpart, dout, t * 32 + 16, 16);
+  }
+  const Run whole = run({both, {}, dropout}, qkv, dout);
+  const Run alone = run({second, {}, dropout}, part, dpart);
+  Values expected;
+  for (index_t t = 0; t < 50; ++t) take(expected, whole.out.values(), t * 32 + 16, 16);
+  EXPECT_EQ(alone.out.values(), expected);
+}
+
 TEST_P(Attention, TwiceIsBitwiseEqual) {
   const AttentionProblem problem{{2, 100, 4, 2, 32}, {}, {0.1f, {1, 2}, 3, positions_}};
   const Values qkv = random_values(200 * problem.shape.columns(), 1);

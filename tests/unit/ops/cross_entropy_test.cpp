@@ -1,5 +1,4 @@
-#include "llmtrain/ops/cross_entropy.hpp"
-
+#include "llmtrain/ops/split_cross_entropy.hpp"
 #include "unit/ops/op_test.hpp"
 
 namespace llmtrain::ops {
@@ -49,6 +48,52 @@ TEST_P(CrossEntropy, LossesAndGradientAgainstFiniteDifferences) {
       ASSERT_NEAR(got[i], gradient[i], tolerance() * scale + 1e-9) << i;
       if (i % columns >= vocabulary || labels[i / columns] == kIgnoredLabel) {
         ASSERT_EQ(got[i], 0.0) << i;
+      }
+    }
+  }
+}
+
+// Parts of the columns, combined, are the whole: a part without the label, one with padding,
+// one that is nothing but padding.
+TEST_P(CrossEntropy, PartsOfTheVocabularyCombine) {
+  const index_t tokens = 9, columns = 24, ranks = 4, vocabulary = 17, part_columns = 6;
+  const float scale = 0.5f;
+  const Labels labels = some_labels(tokens, vocabulary);
+  const Tensor targets = integers({tokens}, labels);
+  const Values values = rounded(scaled(random_values(tokens * columns, 1), 6.0));
+  const Tensor whole = tensor({tokens, columns}, values), expected = floats({tokens});
+  cross_entropy_with_gradient(ctx_, expected, whole, targets, vocabulary, scale);
+
+  std::vector<Tensor> parts;
+  const Tensor statistics = floats({ranks, tokens, 3});
+  const auto part_of = [&](index_t r) {
+    return VocabularyPart{r * part_columns, vocabulary};
+  };
+  for (index_t r = 0; r < ranks; ++r) {
+    Values mine;
+    for (index_t t = 0; t < tokens; ++t) {
+      const auto from = values.begin() + t * columns + r * part_columns;
+      mine.insert(mine.end(), from, from + part_columns);
+    }
+    parts.push_back(tensor({tokens, part_columns}, mine));
+    vocabulary_statistics(
+        ctx_, statistics.view().flat(r * tokens * 3, tokens * 3).as({tokens, 3}),
+        parts.back(), targets, part_of(r));
+  }
+  const Tensor losses = floats({tokens}), lse = floats({tokens});
+  combine_statistics(ctx_, losses, lse, statistics, targets);
+  expect_close(losses, expected.values(), 2e-6);
+  const Values gradient = whole.values();
+  for (index_t r = 0; r < ranks; ++r) {
+    vocabulary_gradient(ctx_, parts[r], targets, lse, part_of(r), scale);
+    const Values got = parts[r].values();
+    for (index_t i = 0; i < tokens * part_columns; ++i) {
+      const index_t column = r * part_columns + i % part_columns;
+      ASSERT_NEAR(got[i], gradient[i / part_columns * columns + column],
+                  2 * tolerance() * scale)
+          << "part " << r << ", element " << i;
+      if (column >= vocabulary) {
+        ASSERT_EQ(got[i], 0.0);
       }
     }
   }

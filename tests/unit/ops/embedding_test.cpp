@@ -54,6 +54,25 @@ TEST_P(Embedding, BackwardAccumulatesBothTables) {
   }
 }
 
+// A table of some ids only: the others give zeros and take no gradient.
+TEST_P(Embedding, PartsOfTheTableAddUpToTheWhole) {
+  const index_t width = 9;
+  const Tensor table = random({vocabulary_, width}, 1), ids = integers({12}, ids_);
+  const Tensor whole = tensor({12, width}), dy = random({12, width}, 2);
+  const Tensor dwhole = tensor({vocabulary_, width});
+  embedding_forward(ctx_, whole, ids, table, {}, seq_len_);
+  embedding_backward(ctx_, dwhole, {}, dy, ids, seq_len_);
+  Values sum(static_cast<std::size_t>(12 * width), 0.0);
+  for (const index_t first : {0, 2, 4}) {
+    const Tensor y = tensor({12, width}), dtable = tensor({2, width});
+    embedding_forward(ctx_, y, ids, table.view().rows(first, 2), {}, seq_len_, first);
+    sum = sum_of(sum, y.values());
+    embedding_backward(ctx_, dtable, {}, dy, ids, seq_len_, first);
+    EXPECT_TRUE(same_bits(dtable, dwhole.view().rows(first, 2)));
+  }
+  EXPECT_EQ(sum, whole.values());
+}
+
 // 1e8 - 1e8 + 1 is 1 in this order and 0 in others.
 TEST_P(Embedding, BackwardAddsTokensInOrder) {
   const Tensor dtokens = floats({2, 1});
