@@ -32,11 +32,9 @@ REFUSALS = [
     ("out of range", ["model.heads=-1"], 2, ["model.heads", "-1", "1 to 1024"]),
     ("not a number", ["optimizer.learning_rate=nan"], 2, ["optimizer.learning_rate", "nan"]),
     ("width and heads", ["model.heads=3"], 2, ["model.width = 32", "multiple of model.heads"]),
-    ("batch and ranks", ["batch.global=25"], 2, ["batch.global = 25", "number of ranks, 2"]),
-    ("tensor and ranks", ["parallel.tensor=4"], 2,
-     ["parallel.tensor = 4", "the job has 2 ranks", "mpirun -np 4"]),
-    ("tensor and heads", ["parallel.tensor=2", "model.heads=1"], 2,
-     ["parallel.tensor = 2", "must divide model.heads = 1"]),
+    ("batch and ranks", ["batch.global=25"], 2, ["batch.global = 25", "data-parallel ranks, 2"]),
+    ("tensor and ranks", ["parallel.tensor=4"], 2, ["parallel.tensor = 4", "job has [12] ranks",
+                                                   "mpirun -np 4"]),
     ("no length", ["train.steps=0"], 2, ["exactly one of train.steps"]),
     ("choice", ["parallel.zero=4"], 2, ["parallel.zero", "0 to 3"]),
     ("family", ["model.family=lama"], 2, ["lama", "gpt2", "llama"]),
@@ -92,6 +90,13 @@ class Refusals(ProgramTest):
                 patterns_of = patterns if ranks or name != "batch and ranks" else ["batch.global"]
                 with self.subTest(name=name, ranks=ranks):
                     self.refused(ranks, settings_of, status, patterns_of)
+
+    def test_tensor_parallel_shapes(self):
+        for change, words in [(["model.heads=1"], "must divide model.heads = 1"),
+                              (["model.mlp_width=65"], "must divide model.mlp_width = 65"),
+                              (["model.vocabulary_multiple=1"], "the padded vocabulary, 257")]:
+            with self.subTest(change=change):
+                self.refused(2, ["parallel.tensor=2", *change], 2, [words])
 
     def test_all_faults_at_once(self):
         self.write("faults.ini", "[model]\nheads = -1\nwidht = 3\n[train]\nsteps = x\n")

@@ -17,7 +17,7 @@ class ReshardTest(ProgramTest):
 
     def write_checkpoint(self, ranks, zero, *more):
         """An unbroken run that also saves on its way; returns its directory."""
-        directory = f"from-{ranks}-{zero}"
+        directory = f"from-{ranks}-{zero}-{len(os.listdir(self.folder))}"
         self.finish(ranks, *self.settings, f"parallel.zero={zero}", *more, directory=directory)
         return directory
 
