@@ -133,6 +133,24 @@ struct TrainConfig {  // exactly one of steps, epochs, tokens is set (not 0)
   double sample_temperature = 0.8;
 };
 
+enum class PipelineSchedule { sequential, gpipe, one_f_one_b, interleaved };
+inline constexpr std::array kPipelineSchedules{
+    PipelineSchedule::sequential, PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b,
+    PipelineSchedule::interleaved};
+constexpr const char* name(PipelineSchedule schedule) {
+  switch (schedule) {
+    case PipelineSchedule::sequential:
+      return "sequential";
+    case PipelineSchedule::gpipe:
+      return "gpipe";
+    case PipelineSchedule::one_f_one_b:
+      return "1f1b";
+    case PipelineSchedule::interleaved:
+      return "interleaved";
+  }
+  return "?";
+}
+
 struct ParallelConfig {
   std::int64_t data = 0;    // replicas of the model; 0: what the other axes leave
   std::int64_t tensor = 1;  // ranks that share every matrix
