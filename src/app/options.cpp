@@ -225,7 +225,7 @@ void derive(Config& config, int ranks) {
   if (config.model.vocabulary == 0) {
     config.model.vocabulary = data::format_vocabulary(config.data.format);
   }
-  const index_t replicas = ranks / config.parallel.tensor;
+  const index_t replicas = ranks / (config.parallel.tensor * config.parallel.pipeline);
   if (config.batch.micro == 0 && replicas > 0 && config.batch.global % replicas == 0) {
     config.batch.micro = config.batch.global / replicas;
   }

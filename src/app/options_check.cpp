@@ -9,6 +9,7 @@
 #include "app/options_values.hpp"
 #include "llmtrain/config/run_length.hpp"
 #include "llmtrain/data/dataset.hpp"
+#include "llmtrain/model/partition.hpp"
 
 namespace llmtrain::app {
 
@@ -107,17 +108,18 @@ void check_data(Conflicts& conflicts, const Config& config) {
 
 // Whether the axes' product is the number of ranks.
 bool check_grid(Conflicts& conflicts, const ParallelConfig& parallel, index_t ranks) {
-  const index_t others = parallel.tensor;
+  const index_t others = parallel.tensor * parallel.pipeline;
   if (ranks % others == 0 && (parallel.data == 0 || parallel.data * others == ranks)) {
     return true;
   }
-  conflicts.add({"parallel.tensor", "parallel.data"},
+  conflicts.add({"parallel.tensor", "parallel.pipeline", "parallel.data"},
                 "with parallel.data = ", parallel.data, ", but the job has ", ranks,
-                " ranks; allowed: parallel.data * parallel.tensor = ranks; hint: ",
-                ranks % others == 0
-                    ? cat("parallel.data = ", ranks / others)
-                    : cat("mpirun -np ", (ranks / others + 1) * others,
-                          ", or parallel.tensor = ", std::gcd(ranks, others)));
+                " and parallel.pipeline = ", parallel.pipeline, ", but the job has ",
+                ranks,
+                " ranks; allowed: parallel.data * parallel.pipeline * parallel.tensor = "
+                "ranks; hint: ",
+                ranks % others == 0 ? cat("parallel.data = ", ranks / others)
+                                    : cat("mpirun -np ", (ranks / others + 1) * others));
   return false;
 }
 
@@ -141,6 +143,44 @@ void check_tensor(Conflicts& conflicts, const ModelConfig& model, index_t ranks)
                   "must divide the padded vocabulary, ", model.padded_vocabulary(),
                   "; hint: model.vocabulary_multiple = ",
                   std::lcm(model.vocabulary_multiple, ranks));
+  }
+}
+
+void check_pipeline(Conflicts& conflicts, const Config& config, index_t replicas) {
+  const ParallelConfig& parallel = config.parallel;
+  const bool interleaved = parallel.schedule == PipelineSchedule::interleaved;
+  if (parallel.chunks > 1 && !interleaved) {
+    conflicts.add({"parallel.chunks", "parallel.schedule"},
+                  "needs parallel.schedule = interleaved, not ", name(parallel.schedule));
+  }
+  if (parallel.chunks > 1 && parallel.pipeline == 1) {
+    conflicts.add({"parallel.chunks", "parallel.pipeline"},
+                  "needs several ranks in the pipeline; hint: parallel.chunks = 1");
+  }
+  const index_t micro_batches =
+      config.batch.global / replicas / std::max<index_t>(1, config.batch.micro);
+  if (interleaved && micro_batches % parallel.pipeline != 0) {
+    conflicts.add(
+        {"parallel.schedule", "parallel.pipeline", "batch.micro", "batch.global"},
+        "needs a number of micro-batches, now ", micro_batches,
+        ", that parallel.pipeline = ", parallel.pipeline,
+        " divides; hint: another batch.micro, or parallel.schedule = 1f1b");
+  }
+  const index_t parts = parallel.pipeline * parallel.chunks;
+  if (parts > config.model.layers) {
+    conflicts.add({"parallel.pipeline", "parallel.chunks", "model.layers"},
+                  "with parallel.chunks = ", parallel.chunks,
+                  " there are more parts than model.layers = ", config.model.layers);
+    return;
+  }
+  try {
+    model_parts(config.model, static_cast<int>(parts), parallel.blocks);
+  } catch (const Error&) {
+    conflicts.add({"parallel.blocks", "parallel.pipeline", "parallel.chunks"}, "must be ",
+                  parts,
+                  " numbers from 1, separated by commas, that add up to "
+                  "model.layers = ",
+                  config.model.layers, "; hint: leave it empty");
   }
 }
 
@@ -249,7 +289,9 @@ std::vector<Conflict> conflicts(const Input& input, int ranks) {
   check_data(found, config);
   if (check_grid(found, config.parallel, ranks)) {
     check_tensor(found, config.model, config.parallel.tensor);
-    check_batch(found, config.batch, ranks / config.parallel.tensor);
+    const index_t replicas = ranks / (config.parallel.tensor * config.parallel.pipeline);
+    check_batch(found, config.batch, replicas);
+    check_pipeline(found, config, replicas);
   }
   check_length(found, config);
   check_rates(found, config);

@@ -40,4 +40,28 @@ void Communicator::all_reduce(TensorView x) {
   traffic_.seconds += timer.seconds();
 }
 
+Communicator::Ticket Communicator::send(TensorView x, int to, int tag) {
+  require(to >= 0 && to < size() && to != rank(), "a message to rank ", to, " of ",
+          size());
+  traffic_.messages += x.count();
+  const Timer timer;
+  const Ticket ticket = do_send(x, to, tag);
+  traffic_.seconds += timer.seconds();
+  return ticket;
+}
+
+void Communicator::finish_send(Ticket ticket) {
+  const Timer timer;
+  do_finish_send(ticket);
+  traffic_.seconds += timer.seconds();
+}
+
+void Communicator::receive(TensorView x, int from, int tag) {
+  require(from >= 0 && from < size() && from != rank(), "a message from rank ", from,
+          " of ", size());
+  const Timer timer;
+  do_receive(x, from, tag);
+  traffic_.seconds += timer.seconds();
+}
+
 }  // namespace llmtrain

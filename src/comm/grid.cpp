@@ -47,6 +47,7 @@ std::string GridShape::text() const {
 GridShape grid_shape(const ParallelConfig& config, int ranks) {
   GridShape shape;
   shape[Axis::tensor] = static_cast<int>(config.tensor);
+  shape[Axis::pipeline] = static_cast<int>(config.pipeline);
   const int others = shape.ranks();
   shape[Axis::data] = config.data > 0 ? static_cast<int>(config.data) : ranks / others;
   return shape;
@@ -75,6 +76,10 @@ ProcessGrid::ProcessGrid(const GridShape& shape, int rank)
     along_[static_cast<std::size_t>(axis)] =
         make_counting_communicator(coordinate(a), shape[a]);
   }
+}
+
+int ProcessGrid::last_of_pipeline() const {
+  return (shape_[Axis::pipeline] - 1) * stride(shape_, Axis::pipeline);
 }
 
 int ProcessGrid::coordinate(Axis axis) const {

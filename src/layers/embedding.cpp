@@ -4,15 +4,20 @@
 
 namespace llmtrain {
 
+ParameterSpec token_table(const EmbeddingSettings& settings) {
+  return {.name = "embedding/tokens/weight",
+          .shape = {settings.vocabulary, settings.width},
+          .initializer = settings.initializer,
+          .decayed = true,
+          .split = Split::vocabulary,
+          .tied_over_pipeline = settings.tied_over_pipeline,
+          .padded_rows = settings.padded_vocabulary};
+}
+
 Embedding::Embedding(ParameterSet& set, const EmbeddingSettings& settings)
     : width_(settings.width),
       dropout_key_(philox_key(settings.seed, "dropout", "embedding")) {
-  tokens_ = set.declare({{.name = "embedding/tokens/weight",
-                          .shape = {settings.vocabulary, width_},
-                          .initializer = settings.initializer,
-                          .decayed = true,
-                          .split = Split::vocabulary,
-                          .padded_rows = settings.padded_vocabulary}});
+  tokens_ = set.declare({token_table(settings)});
   first_id_ = set.tensor().rank * tokens_.shape()[0];
   if (settings.positions > 0) {
     positions_ = set.declare({{.name = "embedding/positions/weight",

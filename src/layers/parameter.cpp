@@ -76,6 +76,7 @@ ParameterRow ParameterSet::place(ParameterSpec spec) const {
                                            : tensor_.size;
   const index_t piece = tensor_.rank * pieces / tensor_.size;
   row.first_copy = tensor_.rank == piece * tensor_.size / pieces;
+  row.first_copy = row.first_copy && !spec.pipeline_copy;
   if (spec.split != Split::none) {
     row.partial_copies = tensor_.size / static_cast<int>(pieces);
   }

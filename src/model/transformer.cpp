@@ -9,8 +9,6 @@ namespace llmtrain {
 
 namespace {
 
-constexpr int kEmbeddingUnit = 0;
-
 Initializer matrix_initializer(const ModelConfig& config, double factor) {
   switch (config.init) {
     case WeightInit::normal:
@@ -58,15 +56,9 @@ std::string block_name(index_t layer) {
 }  // namespace
 
 Transformer::Transformer(Context& ctx, const ModelConfig& config, Dtype dtype,
-                         Communicator& tensor, std::uint64_t seed)
-    : config_(config),
-      dtype_(dtype),
-      tensor_(tensor),
-      saved_(static_cast<std::size_t>(config.layers)) {
-  const auto new_set = [&](const std::string& name) -> ParameterSet& {
-    return *sets_.emplace_back(
-        std::make_unique<ParameterSet>(name, TensorRank{tensor.rank(), tensor.size()}));
-  };
+                         Communicator& tensor, const std::vector<ModelPart>& parts,
+                         bool pipelined, std::uint64_t seed)
+    : config_(config), dtype_(dtype), tensor_(tensor) {
   TensorView rope_table;
   if (config_.family == ModelFamily::llama) {
     rope_table_ = ctx.device.allocate(config_.context * config_.head_dim() * 4,
@@ -75,121 +67,146 @@ Transformer::Transformer(Context& ctx, const ModelConfig& config, Dtype dtype,
     ops::rope_table(ctx, rope_table, config_.rope_theta);
   }
   const BlockSettings settings = block_settings(config_, rope_table, seed);
-  embedding_ = std::make_unique<Embedding>(
-      new_set("embedding"),
-      EmbeddingSettings{
-          .vocabulary = config_.vocabulary,
-          .padded_vocabulary = config_.padded_vocabulary(),
-          .width = config_.width,
-          .positions = config_.family == ModelFamily::gpt2 ? config_.context : 0,
-          .initializer = settings.mlp.initializer,
-          .seed = seed});
-  for (index_t layer = 0; layer < config_.layers; ++layer) {
-    const std::string name = block_name(layer);
-    blocks_.push_back(std::make_unique<Block>(new_set(name), name, settings));
+  for (const ModelPart& part : parts) add_part(part, pipelined, settings, seed);
+  for (auto& set : sets_) set->seal();
+}
+
+ParameterSet& Transformer::new_set(const std::string& name) {
+  return *sets_.emplace_back(
+      std::make_unique<ParameterSet>(name, TensorRank{tensor_.rank(), tensor_.size()}));
+}
+
+void Transformer::add_part(const ModelPart& part, bool pipelined,
+                           const BlockSettings& settings, std::uint64_t seed) {
+  const EmbeddingSettings embedding{
+      .vocabulary = config_.vocabulary,
+      .padded_vocabulary = config_.padded_vocabulary(),
+      .width = config_.width,
+      .positions = config_.family == ModelFamily::gpt2 ? config_.context : 0,
+      .tied_over_pipeline = config_.tied && pipelined,
+      .initializer = settings.mlp.initializer,
+      .seed = seed};
+  if (part.embedding) {
+    embedding_unit_ = static_cast<int>(sets_.size());
+    embedding_ = std::make_unique<Embedding>(new_set("embedding"), embedding);
+  }
+  Part& added = parts_.emplace_back(Part{.of = part});
+  for (index_t i = 0; i < part.blocks; ++i) {
+    const std::string name = block_name(part.first_block + i);
+    const int unit = static_cast<int>(sets_.size());
+    added.blocks.push_back(
+        {std::make_unique<Block>(new_set(name), name, settings), unit});
+  }
+  if (part.head) add_head(pipelined, embedding, settings);
+}
+
+void Transformer::add_head(bool pipelined, const EmbeddingSettings& embedding,
+                           const BlockSettings& settings) {
+  head_units_ = {static_cast<int>(sets_.size())};
+  ParameterSet& set = new_set("head");
+  Parameter tied;
+  if (config_.tied && pipelined) {
+    ParameterSpec copy = token_table(embedding);
+    copy.pipeline_copy = true;
+    tied = set.declare({copy});
+  } else if (config_.tied) {
+    tied = embedding_->tokens();
+    head_units_.push_back(embedding_unit_);
   }
   head_ = std::make_unique<LossHead>(
-      new_set("head"),
+      set,
       LossHeadSettings{.norm = settings.norm,
                        .norm_epsilon = settings.norm_epsilon,
                        .width = config_.width,
                        .vocabulary = config_.vocabulary,
                        .padded_vocabulary = config_.padded_vocabulary(),
                        .initializer = settings.mlp.initializer},
-      config_.tied ? embedding_->tokens() : Parameter{});
-  for (auto& set : sets_) set->seal();
+      tied);
 }
 
 std::vector<std::unique_ptr<ParameterSet>> Transformer::take_parameter_sets() {
   return std::move(sets_);
 }
 
-std::vector<int> Transformer::head_units() const {
-  std::vector<int> units{block_unit(blocks_.size())};
-  if (config_.tied) units.push_back(kEmbeddingUnit);
-  return units;
-}
-
-Pass Transformer::make_pass(Context& ctx, const ModelInput& input, float dropout) const {
+Pass Transformer::make_pass(Context& ctx, const ModelInput& input, Mode mode) const {
+  const double dropout = mode == Mode::train ? config_.dropout : 0.0;
   return {.ctx = ctx,
           .tensor = tensor_,
           .dtype = dtype_,
           .sequences = input.tokens.shape()[0],
           .seq_len = input.tokens.shape()[1],
           .mask = {.document_starts = input.document_starts},
-          .dropout = {.probability = dropout,
+          .dropout = {.probability = static_cast<float>(dropout),
                       .key = {},
                       .step = input.step,
                       .positions = input.positions}};
 }
 
-TensorView Transformer::forward(const Pass& pass, Units& units, TensorView tokens) {
-  TensorView x;
-  {
-    const WeightsInUse use(units, kEmbeddingUnit);
-    x = embedding_->forward(pass, tokens);
+void Transformer::forward(Context& ctx, Units& units, int part, const ModelInput& input,
+                          TensorView x, Mode mode, MicroBatchState& state) {
+  const ArenaScope scope(ctx.scratch);
+  const Pass pass = make_pass(ctx, input, mode);
+  const Part& here = parts_[static_cast<std::size_t>(part)];
+  if (here.of.embedding) {
+    const WeightsInUse use(units, embedding_unit_);
+    x = embedding_->forward(pass, input.tokens);
   }
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const WeightsInUse use(units, block_unit(i));
-    x = blocks_[i]->forward(pass, x, saved_[i]);
+  state.blocks.resize(here.blocks.size());
+  for (std::size_t i = 0; i < here.blocks.size(); ++i) {
+    const WeightsInUse use(units, here.blocks[i].unit);
+    x = here.blocks[i].block->forward(pass, x, state.blocks[i]);
   }
-  return x;
+  state.output = x;
 }
 
-void Transformer::backward(const Pass& pass, Units& units, TensorView dx,
-                           TensorView tokens) {
-  for (std::size_t i = blocks_.size(); i-- > 0;) {
-    const WeightsInUse use(units, block_unit(i));
-    units.acquire_gradients(block_unit(i));
-    blocks_[i]->backward(pass, dx, saved_[i]);
-    units.finish_gradients(block_unit(i));
+double Transformer::backward(Context& ctx, Units& units, int part,
+                             const ModelInput& input, TensorView dx, float scale,
+                             const MicroBatchState& state) {
+  const ArenaScope scope(ctx.scratch);
+  const Pass pass = make_pass(ctx, input, Mode::train);
+  const Part& here = parts_[static_cast<std::size_t>(part)];
+  double sum = 0;
+  if (here.of.head) {
+    for (const int unit : head_units_) {
+      units.acquire_weights(unit);
+      units.acquire_gradients(unit);
+    }
+    sum = head_->forward_backward(pass, dx, state.output, input.labels, scale);
+    for (const int unit : head_units_) units.release_weights(unit);
+    units.finish_gradients(head_units_.front());
   }
-  // A tied embedding's gradient has been local since the head: it is reduced once, here.
-  units.acquire_gradients(kEmbeddingUnit);
-  embedding_->backward(pass, dx, tokens);
-  units.finish_gradients(kEmbeddingUnit);
-}
-
-double Transformer::forward_backward(Context& ctx, Units& units, const ModelInput& input,
-                                     float scale) {
-  const ArenaScope saved_scope(ctx.saved), scope(ctx.scratch);
-  const Pass pass = make_pass(ctx, input, static_cast<float>(config_.dropout));
-  const TensorView x = forward(pass, units, input.tokens);
-  const TensorView dx = pass.scratch(config_.width);
-
-  const std::vector<int> head = head_units();
-  for (const int unit : head) {
-    units.acquire_weights(unit);
+  for (std::size_t i = here.blocks.size(); i-- > 0;) {
+    const auto& [block, unit] = here.blocks[i];
+    const WeightsInUse use(units, unit);
     units.acquire_gradients(unit);
+    block->backward(pass, dx, state.blocks[i]);
+    units.finish_gradients(unit);
   }
-  const double loss = head_->forward_backward(pass, dx, x, input.labels, scale);
-  for (const int unit : head) units.release_weights(unit);
-  units.finish_gradients(head.front());
-
-  backward(pass, units, dx, input.tokens);
-  return loss;
+  if (here.of.embedding) {
+    // A tied embedding's gradient has been local since the head: it is reduced once, here.
+    units.acquire_gradients(embedding_unit_);
+    embedding_->backward(pass, dx, input.tokens);
+    units.finish_gradients(embedding_unit_);
+  }
+  return sum;
 }
 
-double Transformer::evaluate(Context& ctx, Units& units, const ModelInput& input) {
-  const ArenaScope saved_scope(ctx.saved), scope(ctx.scratch);
-  const Pass pass = make_pass(ctx, input, 0.0f);
-  const TensorView x = forward(pass, units, input.tokens);
-  const std::vector<int> head = head_units();
-  for (const int unit : head) units.acquire_weights(unit);
-  const double loss = head_->evaluate(pass, x, input.labels);
-  for (const int unit : head) units.release_weights(unit);
-  return loss;
+double Transformer::loss(Context& ctx, Units& units, const ModelInput& input,
+                         const MicroBatchState& state) {
+  const ArenaScope scope(ctx.scratch);
+  for (const int unit : head_units_) units.acquire_weights(unit);
+  const double sum =
+      head_->evaluate(make_pass(ctx, input, Mode::evaluate), state.output, input.labels);
+  for (const int unit : head_units_) units.release_weights(unit);
+  return sum;
 }
 
-void Transformer::last_logits(Context& ctx, Units& units, TensorView out,
-                              TensorView tokens) {
-  const ArenaScope saved_scope(ctx.saved), scope(ctx.scratch);
-  const Pass pass = make_pass(ctx, {.tokens = tokens}, 0.0f);
-  const TensorView x = forward(pass, units, tokens);
-  const std::vector<int> head = head_units();
-  for (const int unit : head) units.acquire_weights(unit);
-  head_->last_logits(pass, out, x);
-  for (const int unit : head) units.release_weights(unit);
+void Transformer::last_logits(Context& ctx, Units& units, const ModelInput& input,
+                              TensorView out, const MicroBatchState& state) {
+  const ArenaScope scope(ctx.scratch);
+  for (const int unit : head_units_) units.acquire_weights(unit);
+  head_->last_logits(make_pass(ctx, input, Mode::evaluate), out, state.output);
+  for (const int unit : head_units_) units.release_weights(unit);
 }
 
 }  // namespace llmtrain

@@ -44,6 +44,7 @@ struct Units::Unit {
   // Whole, while in use (stage 3; stages 2 and 3).
   Buffer gathered, local_gradients;
   int weight_users = 0;
+  bool waits_for_end = false;  // its gradient is reduced by finish_step()
   bool gradients_are_fresh =
       true;  // no micro-batch of this step has been reduced into them
 };
@@ -52,11 +53,11 @@ index_t UnitSlice::decayed_count() const {
   return std::clamp<index_t>(parameters->decayed_size() - begin, 0, count());
 }
 
-Units::Units(Context& ctx, Communicator& data, Communicator& tensor, ZeroStage stage,
+Units::Units(Context& ctx, const Groups& groups, ZeroStage stage,
              const UnitDtypes& dtypes, std::vector<std::unique_ptr<ParameterSet>> sets,
              std::uint64_t seed)
     : ctx_(ctx),
-      data_(data),
+      data_(groups.data),
       stage_(stage),
       dtypes_(dtypes),
       weight_pool_(
@@ -68,14 +69,14 @@ Units::Units(Context& ctx, Communicator& data, Communicator& tensor, ZeroStage s
   for (auto& set : sets) {
     auto unit = std::make_unique<Unit>();
     unit->set = std::move(set);
-    unit->slice = round_up(divide_up(unit->set->size(), data.size()), kSliceMultiple);
-    unit->padded = unit->slice * data.size();
-    unit->slice_begin = unit->slice * data.rank();
+    unit->slice = round_up(divide_up(unit->set->size(), data_.size()), kSliceMultiple);
+    unit->padded = unit->slice * data_.size();
+    unit->slice_begin = unit->slice * data_.rank();
     allocate(*unit);
     initialize(*unit, seed);
     units_.push_back(std::move(unit));
   }
-  find_partial_copies(tensor);
+  find_copies(groups);
 }
 
 Units::~Units() = default;
@@ -154,23 +155,27 @@ void Units::acquire_gradients(int index) {
   unit.set->bind_gradients(local);
 }
 
-void Units::find_partial_copies(Communicator& tensor) {
+void Units::find_copies(const Groups& groups) {
   int copies = 1;
-  for (const auto& unit : units_) {
+  bool at_an_end = false;
+  for (auto& unit : units_) {
     for (const ParameterRow& row : unit->set->rows()) {
       require(row.partial_copies == 1 || copies == 1 || row.partial_copies == copies,
               "rows with different numbers of copies");
       copies = std::max(copies, row.partial_copies);
+      unit->waits_for_end = unit->waits_for_end || row.spec.tied_over_pipeline;
     }
+    at_an_end = at_an_end || unit->waits_for_end;
   }
-  if (copies > 1) copies_ = tensor.split(tensor.rank() / copies);
+  if (copies > 1) copies_ = groups.tensor.split(groups.tensor.rank() / copies);
+  if (groups.pipeline.size() > 1) ends_ = groups.pipeline.split(at_an_end ? 0 : 1);
 }
 
 void Units::sum_partial_copies(Unit& unit, TensorView gradients) {
-  if (!copies_) return;
   for (const ParameterRow& row : unit.set->rows()) {
-    if (row.partial_copies == 1) continue;
-    copies_->all_reduce(gradients.flat(row.offset, row.stored_count));
+    const TensorView sum = gradients.flat(row.offset, row.stored_count);
+    if (row.partial_copies > 1) copies_->all_reduce(sum);
+    if (row.spec.tied_over_pipeline) ends_->all_reduce(sum);
   }
 }
 
@@ -197,7 +202,17 @@ void Units::reduce(Unit& unit, TensorView gradients) {
 }
 
 void Units::finish_gradients(int index) {
-  Unit& unit = at(index);
+  if (!at(index).waits_for_end) reduce_now(at(index));
+}
+
+void Units::finish_step() {
+  place_ = MicroBatch::last;
+  for (auto& unit : units_) {
+    if (unit->waits_for_end) reduce_now(*unit);
+  }
+}
+
+void Units::reduce_now(Unit& unit) {
   if (stage_ < ZeroStage::gradients) {
     if (place_ == MicroBatch::last) reduce(unit, unit.gradients.view(dtypes_.gradients));
     return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "llmtrain/core/timer.hpp"
@@ -25,6 +26,29 @@ Dtype dtype_of(Precision precision) {
   fail(Status::internal, "a precision without a dtype");
 }
 
+// The parts pipeline rank, pipeline rank + ranks, ... of the model.
+std::vector<ModelPart> parts_of_this_rank(const Config& config, const ProcessGrid& grid) {
+  const int stages = grid.shape()[Axis::pipeline];
+  const int chunks = static_cast<int>(config.parallel.chunks);
+  const std::vector<ModelPart> all =
+      model_parts(config.model, stages * chunks, config.parallel.blocks);
+  std::vector<ModelPart> mine;
+  for (int part = grid.coordinate(Axis::pipeline); part < stages * chunks;
+       part += stages) {
+    mine.push_back(all[static_cast<std::size_t>(part)]);
+  }
+  return mine;
+}
+
+PipelineSettings pipeline_settings(const Config& config, const ProcessGrid& grid) {
+  return {.schedule = config.parallel.schedule,
+          .chunks = static_cast<int>(config.parallel.chunks),
+          .micro_batches = static_cast<int>(
+              config.batch.global / grid.shape()[Axis::data] / config.batch.micro),
+          .sequences = config.batch.micro,
+          .seq_len = config.model.context};
+}
+
 }  // namespace
 
 Engine::Engine(const Config& config, ProcessGrid& grid)
@@ -35,19 +59,24 @@ Engine::Engine(const Config& config, DeviceKind kind, ArenaSizes sizes, ProcessG
     : config_(config),
       grid_(grid),
       device_(kind),
-      saved_(device_, sizes.saved, MemoryUse::activations),
+      saved_(device_, 0, MemoryUse::activations),
       scratch_(device_, sizes.scratch, MemoryUse::workspace),
       ctx_{device_, saved_, scratch_},
       model_(ctx_, config.model, dtype_of(config.precision.dtype),
-             grid.along(Axis::tensor), static_cast<std::uint64_t>(config.run.seed)) {
-  units_ = std::make_unique<Units>(
-      ctx_, grid.along(Axis::data), grid.along(Axis::tensor),
-      static_cast<ZeroStage>(config.parallel.zero),
-      UnitDtypes{.weights = dtype_of(config.precision.dtype),
-                 .gradients = dtype_of(config.precision.gradients),
-                 .reduction = dtype_of(config.precision.reduction)},
-      model_.take_parameter_sets(), static_cast<std::uint64_t>(config.run.seed));
-}
+             grid.along(Axis::tensor), parts_of_this_rank(config, grid),
+             grid.shape()[Axis::pipeline] > 1,
+             static_cast<std::uint64_t>(config.run.seed)),
+      units_(std::make_unique<Units>(
+          ctx_,
+          Units::Groups{grid.along(Axis::data), grid.along(Axis::tensor),
+                        grid.along(Axis::pipeline)},
+          static_cast<ZeroStage>(config.parallel.zero),
+          UnitDtypes{.weights = dtype_of(config.precision.dtype),
+                     .gradients = dtype_of(config.precision.gradients),
+                     .reduction = dtype_of(config.precision.reduction)},
+          model_.take_parameter_sets(), static_cast<std::uint64_t>(config.run.seed))),
+      runner_(ctx_, grid.along(Axis::pipeline), model_, pipeline_settings(config, grid),
+              sizes.slot) {}
 
 Engine::Engine(const Config& config, std::unique_ptr<ProcessGrid> pretended)
     : Engine(config, DeviceKind::meta,
@@ -66,12 +95,12 @@ ArenaSizes Engine::measure(const Config& config, const GridShape& shape, int ran
   ProcessGrid pretended(shape, rank);
   Engine engine(config, DeviceKind::meta, {}, pretended);
   engine.run_on_meta();
-  return {engine.saved_.high_water(), engine.scratch_.high_water()};
+  return {engine.runner_.slot_high_water(), engine.scratch_.high_water()};
 }
 
 double Engine::communication_seconds() {
   double seconds = 0;
-  for (const Axis axis : {Axis::data, Axis::tensor}) {
+  for (const Axis axis : {Axis::data, Axis::tensor, Axis::pipeline}) {
     seconds += grid_.along(axis).traffic().seconds;
   }
   return seconds;
@@ -86,7 +115,9 @@ void Engine::run_on_meta() {
       .labels = ids,
       .document_starts = config_.data.document_mask ? ids : TensorView{},
       .positions = positions};
-  train_step({.micro_batches = {&input, 1}, .valid_tokens = shape.count()});
+  const std::vector<ModelInput> inputs(
+      static_cast<std::size_t>(pipeline_settings(config_, grid_).micro_batches), input);
+  train_step({.micro_batches = inputs, .valid_tokens = shape.count()});
   evaluate(input);
 }
 
@@ -102,13 +133,9 @@ StepOutcome Engine::train_step(const StepInput& input) {
   const auto scale = static_cast<float>(input.loss_scale / std::max(1.0, tokens));
 
   units_->begin_step();
-  double loss = 0;
-  for (std::size_t i = 0; i < input.micro_batches.size(); ++i) {
-    units_->begin_micro_batch(i + 1 == input.micro_batches.size()
-                                  ? Units::MicroBatch::last
-                                  : Units::MicroBatch::more_follow);
-    loss += model_.forward_backward(ctx_, *units_, input.micro_batches[i], scale);
-  }
+  const double pipeline_before = grid_.along(Axis::pipeline).traffic().seconds;
+  const double loss = runner_.forward_backward(*units_, input.micro_batches, scale);
+  times_.pipeline += grid_.along(Axis::pipeline).traffic().seconds - pipeline_before;
   const double computed = timer.seconds();
   const double communication_computed = communication_seconds();
 
@@ -139,15 +166,22 @@ StepOutcome Engine::train_step(const StepInput& input) {
 }
 
 double Engine::evaluate(const ModelInput& input) {
-  return model_.evaluate(ctx_, *units_, input);
+  return runner_.evaluate(*units_, input);
 }
 
 std::vector<float> Engine::last_logits(std::span<std::int32_t> tokens) {
   std::vector<float> logits(static_cast<std::size_t>(config_.model.vocabulary));
   const TensorView ids(tokens.data(), Dtype::i32,
                        Shape{1, static_cast<index_t>(tokens.size())});
-  model_.last_logits(ctx_, *units_,
-                     {logits.data(), Dtype::f32, Shape{config_.model.vocabulary}}, ids);
+  runner_.last_logits(*units_, {.tokens = ids},
+                      {logits.data(), Dtype::f32, Shape{config_.model.vocabulary}});
+  if (grid_.shape()[Axis::pipeline] == 1) return logits;
+  // The last rank of the first pipeline tells all.
+  const auto bytes = logits.size() * sizeof(float);
+  std::string text(bytes, '\0');
+  if (runner_.is_last()) std::memcpy(text.data(), logits.data(), bytes);
+  text = grid_.world().broadcast(text, grid_.last_of_pipeline());
+  std::memcpy(logits.data(), text.data(), bytes);
   return logits;
 }
 

@@ -323,7 +323,8 @@ std::optional<double> Trainer::validate() {
     sums[0] += engine_.evaluate(model_input(batch, 0));
     sums[1] += static_cast<double>(batch.valid_tokens);
   }
-  const std::vector<double> all = grid_.along(Axis::data).all_gather(sums);
+  if (!engine_.counts_samples()) sums[0] = sums[1] = 0;
+  const std::vector<double> all = grid_.world().all_gather(sums);
   double loss = 0, tokens = 0;
   for (std::size_t r = 0; r < all.size(); r += 2) {
     loss += all[r];
@@ -400,7 +401,8 @@ void Trainer::summarize(const std::string& reason) {
   print_phases(log_, grid_.world(),
                {{"data", data_seconds_},
                 {"forward+backward", times.forward_backward},
-                {"communication", times.communication},
+                {"communication", times.communication - times.pipeline},
+                {"pipeline", times.pipeline},
                 {"optimizer", times.optimizer},
                 {"validation", validation_seconds_},
                 {"saving", save_seconds_}},

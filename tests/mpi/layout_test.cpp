@@ -14,20 +14,27 @@ constexpr index_t kSteps = 20;
 
 // A layout for as many ranks as its axes need.
 struct Layout {
-  int data = 1, tensor = 1, zero = 0;
+  int data = 1, pipeline = 1, tensor = 1, zero = 0;
   index_t micro_batches = 1;
   double dropout = 0;
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  int chunks = 1;
 
-  int ranks() const { return data * tensor; }
+  int ranks() const { return data * pipeline * tensor; }
   std::string text() const {
-    return cat("data ", data, ", tensor ", tensor, ", zero ", zero, ", ", micro_batches,
-               " micro-batches, dropout ", dropout);
+    return cat("data ", data, ", pipeline ", pipeline, ", tensor ", tensor, ", zero ",
+               zero, ", ", micro_batches, " micro-batches, dropout ", dropout, ", ",
+               name(schedule), ", chunks ", chunks);
   }
 };
 
 Config configure(ModelFamily family, const Layout& layout) {
   Config config = tiny::config(family, layout.zero, layout.data, layout.micro_batches);
+  config.model.layers = 4;
   config.parallel.tensor = layout.tensor;
+  config.parallel.pipeline = layout.pipeline;
+  config.parallel.schedule = layout.schedule;
+  config.parallel.chunks = layout.chunks;
   config.model.dropout = layout.dropout;
   return config;
 }
@@ -54,19 +61,46 @@ void expect_one_curve(const tiny::Curve& a, const tiny::Curve& b) {
 }
 
 // Every layout that the ranks of this run allow, run on as many of them.
+using enum PipelineSchedule;
 const std::vector<Layout> kLayouts{
     {.tensor = 2},
     {.tensor = 2, .dropout = 0.1},
     {.tensor = 2, .micro_batches = 3},
-    {.tensor = 4},
+    {.pipeline = 2},
+    {.pipeline = 2, .micro_batches = 4, .dropout = 0.1},
+    {.pipeline = 2, .micro_batches = 3, .schedule = sequential},
+    {.pipeline = 2, .micro_batches = 4, .dropout = 0.1, .schedule = gpipe},
+    {.pipeline = 2, .micro_batches = 4, .schedule = interleaved, .chunks = 2},
     {.tensor = 4, .dropout = 0.1},
+    {.pipeline = 4, .micro_batches = 6, .dropout = 0.1},
+    {.pipeline = 2, .tensor = 2, .micro_batches = 2, .dropout = 0.1},
+    {.data = 2, .pipeline = 2, .zero = 1, .micro_batches = 3, .dropout = 0.1},
+    {.data = 2, .pipeline = 2, .zero = 2, .micro_batches = 4, .schedule = gpipe},
+    {.data = 2,
+     .pipeline = 2,
+     .zero = 3,
+     .micro_batches = 4,
+     .dropout = 0.1,
+     .schedule = interleaved,
+     .chunks = 2},
     {.data = 2, .tensor = 2, .zero = 1, .dropout = 0.1},
     {.data = 2, .tensor = 2, .zero = 2, .micro_batches = 2},
     {.data = 2, .tensor = 2, .zero = 3},
     {.data = 3, .tensor = 2, .zero = 3, .dropout = 0.1},
+    {.data = 3, .pipeline = 2, .zero = 2, .micro_batches = 2},
     {.data = 2, .tensor = 4, .zero = 3, .micro_batches = 3},
     {.data = 4, .tensor = 2, .zero = 2},
     {.data = 2, .tensor = 4, .zero = 1, .dropout = 0.1},
+    {.pipeline = 2, .tensor = 4, .micro_batches = 4},
+    {.pipeline = 4, .tensor = 2, .micro_batches = 4, .dropout = 0.1},
+    {.data = 2,
+     .pipeline = 2,
+     .tensor = 2,
+     .zero = 3,
+     .micro_batches = 3,
+     .dropout = 0.1},
+    {.data = 2, .pipeline = 4, .zero = 1, .micro_batches = 4, .schedule = sequential},
+    {.data = 4, .pipeline = 2, .zero = 2, .micro_batches = 3},
 };
 
 class Layouts : public testing::TestWithParam<ModelFamily> {

@@ -18,9 +18,9 @@ namespace llmtrain {
 
 // Elements that this rank has sent, by kind, and the time that the calls took, waiting
 // for other ranks included. For a group of N and a tensor of n elements an all_gather or
-// reduce_scatter counts (N-1)/N n and an all_reduce twice that.
+// reduce_scatter counts (N-1)/N n, an all_reduce twice that, and a message n.
 struct Traffic {
-  index_t all_gather = 0, reduce_scatter = 0, all_reduce = 0;
+  index_t all_gather = 0, reduce_scatter = 0, all_reduce = 0, messages = 0;
   double seconds = 0;
 };
 
@@ -40,6 +40,16 @@ class Communicator {
   // x = sum over ranks of x; any count.
   void all_reduce(TensorView x);
 
+  // Messages between two ranks; those of one pair and tag arrive in the order of sending. Not
+  // collective.
+  // Starts to send x, which must stay unchanged until finish_send() of the ticket; completes
+  // when the other rank receives.
+  using Ticket = std::int64_t;
+  Ticket send(TensorView x, int to, int tag);
+  void finish_send(Ticket ticket);
+  // Waits for a message of x's size.
+  void receive(TensorView x, int from, int tag);
+
   // The values of each rank, one rank after another; host data, such as partial norms and
   // flags. All ranks give equally many.
   virtual std::vector<double> all_gather(std::span<const double> values) = 0;
@@ -58,6 +68,9 @@ class Communicator {
   virtual void do_reduce_scatter(TensorView slice, TensorView full) = 0;
   virtual void do_all_gather(TensorView full, TensorView slice) = 0;
   virtual void do_all_reduce(TensorView x) = 0;
+  virtual Ticket do_send(TensorView x, int to, int tag) = 0;
+  virtual void do_finish_send(Ticket ticket) = 0;
+  virtual void do_receive(TensorView x, int from, int tag) = 0;
 
  private:
   Traffic traffic_;

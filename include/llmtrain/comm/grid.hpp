@@ -41,7 +41,12 @@ class ProcessGrid {
   const GridShape& shape() const { return shape_; }
   // This rank has the losses and tokens of its samples; others that work on the same ones
   // only help.
-  bool counts_samples() const { return coordinate(Axis::tensor) == 0; }
+  bool counts_samples() const {
+    return coordinate(Axis::tensor) == 0 &&
+           coordinate(Axis::pipeline) + 1 == shape_[Axis::pipeline];
+  }
+  // The rank at the end of the pipeline that rank 0 begins.
+  int last_of_pipeline() const;
   // This rank's coordinate.
   int coordinate(Axis axis) const;
   // All ranks: loss, norm, stop decisions, checkpoints.

@@ -152,8 +152,12 @@ constexpr const char* name(PipelineSchedule schedule) {
 }
 
 struct ParallelConfig {
-  std::int64_t data = 0;    // replicas of the model; 0: what the other axes leave
-  std::int64_t tensor = 1;  // ranks that share every matrix
+  std::int64_t data = 0;      // replicas of the model; 0: what the other axes leave
+  std::int64_t tensor = 1;    // ranks that share every matrix
+  std::int64_t pipeline = 1;  // ranks that share the layers
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  std::int64_t chunks = 1;  // parts of the model on each pipeline rank
+  std::string blocks = "";  // of each part, as 4,4,3; empty: balanced
   std::int64_t zero = 0;  // 0: replicate; 1, 2, 3: shard moments, gradients, weights too
 };
 

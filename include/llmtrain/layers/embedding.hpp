@@ -9,10 +9,14 @@ namespace llmtrain {
 
 struct EmbeddingSettings {
   index_t vocabulary, padded_vocabulary, width;
-  index_t positions;  // 0: no learned positions
+  index_t positions;                // 0: no learned positions
+  bool tied_over_pipeline = false;  // as ParameterSpec's
   Initializer initializer;
   std::uint64_t seed;  // of dropout
 };
+
+// The row embedding/tokens/weight; a tied head that has no embedding beside it keeps a copy.
+ParameterSpec token_table(const EmbeddingSettings& settings);
 
 class Embedding {
  public:

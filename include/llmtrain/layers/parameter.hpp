@@ -40,6 +40,9 @@ struct ParameterSpec {
   // Pieces that a split makes when there are fewer than ranks: neighbouring ranks then hold
   // copies of one (key/value heads). 0: a piece a rank.
   index_t pieces = 0;
+  // The first and the last rank of a pipeline both have this row, and each a part of its
+  // gradient; the last one's is a copy.
+  bool tied_over_pipeline = false, pipeline_copy = false;
   // Rows in memory, of all ranks together, when more than shape[0]: the padding is zero and
   // stays zero.
   index_t padded_rows = 0;

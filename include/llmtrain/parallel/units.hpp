@@ -51,11 +51,14 @@ class Units {
  public:
   // Allocates on ctx.device, initialises the weights from `seed`. `data` (the
   // data-parallel group) and the context must outlive this. `tensor` is the group that the
-  // sets' rows are cut over. Elements padded so that each slice is a multiple of 64; slices
-  // without a single parameter are fine. Collective over `tensor`.
-  Units(Context& ctx, Communicator& data, Communicator& tensor, ZeroStage stage,
-        const UnitDtypes& dtypes, std::vector<std::unique_ptr<ParameterSet>> sets,
-        std::uint64_t seed);
+  // sets' rows are cut over, `pipeline` that of the parts of the model. Elements padded so that
+  // each slice is a multiple of 64; slices without a single parameter are fine. Collective over
+  // `tensor` and `pipeline`.
+  struct Groups {
+    Communicator &data, &tensor, &pipeline;
+  };
+  Units(Context& ctx, const Groups& groups, ZeroStage stage, const UnitDtypes& dtypes,
+        std::vector<std::unique_ptr<ParameterSet>> sets, std::uint64_t seed);
   ~Units();
   Units(const Units&) = delete;
   Units& operator=(const Units&) = delete;
@@ -66,9 +69,11 @@ class Units {
   index_t parameter_count() const;
 
   // A step: begin_step(); then for each micro-batch begin_micro_batch() and, around each
-  // use of a unit, the calls below; then end of the last backward pass leaves every
-  // gradient reduced.
+  // use of a unit, the calls below; then finish_step() leaves every gradient reduced.
   void begin_step();
+  // Reduces what had to wait: a tied row of which both ends of a pipeline have a gradient.
+  // Collective over the data-parallel group and the pipeline.
+  void finish_step();
   enum class MicroBatch { more_follow, last };
   void begin_micro_batch(MicroBatch place) { place_ = place; }
 
@@ -105,7 +110,8 @@ class Units {
   // Sums over ranks, in the dtype that gradients travel in: all of `gradients` under stage 0,
   // else only this rank's slice is right afterwards.
   void reduce(Unit& unit, TensorView gradients);
-  void find_partial_copies(Communicator& tensor);
+  void reduce_now(Unit& unit);
+  void find_copies(const Groups& groups);
   // Sums the gradients of rows that neighbouring tensor ranks hold copies of.
   void sum_partial_copies(Unit& unit, TensorView gradients);
 
@@ -114,8 +120,9 @@ class Units {
   ZeroStage stage_;
   UnitDtypes dtypes_;
   MicroBatch place_ = MicroBatch::last;
-  std::unique_ptr<Communicator>
-      copies_;  // the ranks with the same copies, if there are any
+  // The ranks with the same copies of rows, if there are any: tensor ranks, and the first and
+  // the last of a pipeline.
+  std::unique_ptr<Communicator> copies_, ends_;
   std::unique_ptr<Pool> weight_pool_, gradient_pool_, reduction_pool_;
   std::vector<std::unique_ptr<Unit>> units_;
 };

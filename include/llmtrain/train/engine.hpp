@@ -10,7 +10,7 @@
 #include "llmtrain/comm/grid.hpp"
 #include "llmtrain/config/config.hpp"
 #include "llmtrain/io/state.hpp"
-#include "llmtrain/model/transformer.hpp"
+#include "llmtrain/train/pipeline_runner.hpp"
 
 namespace llmtrain {
 
@@ -34,15 +34,16 @@ struct StepOutcome {
   unsigned flags = 0;
 };
 
-// Bytes of the two arenas.
+// Bytes of what is kept of a micro-batch, and of scratch.
 struct ArenaSizes {
-  index_t saved = 0, scratch = 0;
+  index_t slot = 0, scratch = 0;
 };
 
 // Where the time of the steps went, in seconds of this rank since construction.
 struct EngineTimes {
   double forward_backward = 0, optimizer = 0;  // without the communication in them
   double communication = 0;
+  double pipeline = 0;  // of the communication: waiting for other parts of the model
 };
 
 class Engine {
@@ -60,8 +61,10 @@ class Engine {
   // One optimizer step. Collective.
   StepOutcome train_step(const StepInput& input);
   // Sums over this rank's micro-batch, without dropout. Collective: all ranks call
-  // equally often. Not reduced.
+  // equally often. Not reduced; 0 on ranks that do not count (counts_samples).
   double evaluate(const ModelInput& input);
+  // Whether this rank's losses and tokens count: one of those that work on the same samples.
+  bool counts_samples() const { return grid_.counts_samples(); }
   // Logits after the last of `tokens` (at most model.context), f32 on the host.
   // Collective.
   std::vector<float> last_logits(std::span<std::int32_t> tokens);
@@ -92,10 +95,12 @@ class Engine {
   Config config_;
   ProcessGrid& grid_;
   Device device_;
-  Arena saved_, scratch_;
+  Arena saved_;  // nothing: what a micro-batch saves lies in the runner's slots
+  Arena scratch_;
   Context ctx_;
   Transformer model_;
   std::unique_ptr<Units> units_;
+  PipelineRunner runner_;
   EngineTimes times_;
 };
 
