@@ -113,7 +113,7 @@ bool check_grid(Conflicts& conflicts, const ParallelConfig& parallel, index_t ra
     return true;
   }
   conflicts.add({"parallel.tensor", "parallel.pipeline", "parallel.data"},
-                "with parallel.data = ", parallel.data, ", but the job has ", ranks,
+                "with parallel.data = ", parallel.data,
                 " and parallel.pipeline = ", parallel.pipeline, ", but the job has ",
                 ranks,
                 " ranks; allowed: parallel.data * parallel.pipeline * parallel.tensor = "

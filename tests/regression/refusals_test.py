@@ -98,6 +98,15 @@ class Refusals(ProgramTest):
             with self.subTest(change=change):
                 self.refused(2, ["parallel.tensor=2", *change], 2, [words])
 
+    def test_pipeline_shapes(self):
+        for change, words in [
+                (["parallel.chunks=2"], "needs parallel.schedule = interleaved"),
+                (["model.layers=1"], "more parts than model.layers = 1"),
+                (["parallel.blocks=2"], "must be 2 numbers"),
+                (["parallel.schedule=interleaved", "batch.micro=8"], "micro-batches, now 3")]:
+            with self.subTest(change=change):
+                self.refused(2, ["parallel.pipeline=2", *change], 2, [words])
+
     def test_all_faults_at_once(self):
         self.write("faults.ini", "[model]\nheads = -1\nwidht = 3\n[train]\nsteps = x\n")
         self.refused(2, ["input=faults.ini", "batch.global=0"], 2,

@@ -79,6 +79,20 @@ class Reshard(ReshardTest):
                     self.compare(source, 2 if same else 0, ranks, zero, *model,
                                  f"parallel.tensor={tensor}")
 
+    def test_pipelines(self):
+        """Layers and the tied embedding move between layouts of all axes."""
+        for family in ("gpt2", "llama"):
+            model = [f"model.family={family}", "model.layers=4", "batch.micro=3"]
+            source = self.write_checkpoint(4, 1, *model, "parallel.pipeline=2",
+                                           "parallel.tensor=2")
+            for ranks, zero, layout in [
+                    (1, 0, []), (2, 3, []), (2, 0, ["parallel.tensor=2"]),
+                    (4, 2, ["parallel.pipeline=2"]), (4, 0, ["parallel.pipeline=4"]),
+                    (2, 0, ["parallel.pipeline=2", "parallel.schedule=interleaved",
+                            "parallel.chunks=2"])]:
+                with self.subTest(family=family, ranks=ranks, layout=layout):
+                    self.compare(source, 0, ranks, zero, *model, *layout)
+
     def test_loaded_tensors_are_the_saved_ones(self):
         """After a step that changes next to nothing, all elements are as they were saved.
 

@@ -102,6 +102,10 @@ class Resume(ResumeTest):
         self.assertLess(progress["applied_steps"], STEPS)
         self.assertGreater(progress["loss_scale"], 1)
 
+    def test_pipeline_with_tensor_parallelism(self):
+        self.compare("gpt2", 4, [(by_file, 20), (by_launcher, 120)], "parallel.pipeline=2",
+                     "parallel.tensor=2", "batch.micro=6", "model.tied=true")
+
     def test_without_launcher(self):
         settings = self.settings("gpt2")
         self.finish(0, *settings, directory="reference")

@@ -83,7 +83,11 @@ const std::vector<std::pair<std::string, std::string>> kOtherValues = {
     {"train.sample_tokens", "0"},  // needs data.format = text
     {"train.sample_temperature", "0"},
     {"parallel.data", "1"},
-    {"parallel.tensor", "2"},
+    {"parallel.tensor", "1"},
+    {"parallel.pipeline", "2"},
+    {"parallel.schedule", "interleaved"},
+    {"parallel.chunks", "2"},
+    {"parallel.blocks", "1,1,2,1"},
     {"parallel.zero", "3"},
     {"checkpoint.directory", "/scratch/c"},
     {"checkpoint.every", "100"},

@@ -130,9 +130,17 @@ const std::vector<BadText> kBadTexts = {
      "hint: "
      "precision.gradients = f32"},
     {"[parallel]\ntensor = 2\n",
-     "run.ini:2: parallel.tensor = 2: with parallel.data = 0, but the job has 1 ranks; "
-     "allowed: parallel.data * parallel.tensor = ranks; hint: mpirun -np 2, or "
-     "parallel.tensor = 1"},
+     "run.ini:2: parallel.tensor = 2: with parallel.data = 0 and parallel.pipeline = 1, "
+     "but "
+     "the job has 1 ranks; allowed: parallel.data * parallel.pipeline * parallel.tensor "
+     "= "
+     "ranks; hint: mpirun -np 2"},
+    {"[parallel]\nchunks = 2\nschedule = interleaved\n",
+     "run.ini:2: parallel.chunks = 2: needs several ranks in the pipeline"},
+    {"[parallel]\nblocks = 3,x\n",
+     "run.ini:2: parallel.blocks = 3,x: must be 1 numbers from 1, separated by commas, "
+     "that "
+     "add up to model.layers = 6; hint: leave it empty"},
     {"[precision]\nloss_scale_minimum = 1e6\n",
      "run.ini:2: precision.loss_scale = 65536: must be at least "
      "precision.loss_scale_minimum = 1000000"},
