@@ -57,8 +57,6 @@ template <class... P>
 cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block,
                    std::size_t dynamic_shared_bytes, cudaStream_t stream,
                    std::type_identity_t<P>... arguments) {
-  // What lies between the members of a structure must not look like an address.
-  (__builtin_clear_padding(&arguments), ...);
   int number = 0;
   (check_argument(++number, std::is_pointer_v<P> ? Argument::pointer : Argument::value,
                   &arguments, sizeof(P)),
