@@ -120,7 +120,7 @@ DeviceAccess::~DeviceAccess() {
 
 void check_argument(int position, Argument kind, const void* value, std::size_t bytes) {
   // ThreadSanitizer maps so much that the padding of a structure would hit it.
-  if (kTsan && kind == Argument::value) return;
+  if (has_tsan() && kind == Argument::value) return;
   const auto* const words = static_cast<const unsigned char*>(value);
   for (std::size_t offset = 0; offset + sizeof(void*) <= bytes; offset += sizeof(void*)) {
     std::uintptr_t word = 0;

@@ -161,7 +161,7 @@ void thread_body() {
 Fibre& fibre_of(unsigned turn, unsigned thread) {
   static std::deque<Fibre> fibres;
   const unsigned count = grid->threads;
-  const unsigned slot = kTsan ? turn % 2 * count + (thread + turn / 2) % count : thread;
+  const unsigned slot = has_tsan() ? turn % 2 * count + (thread + turn / 2) % count : thread;
   while (fibres.size() <= slot)
     fibres.emplace_back(&thread_body, static_cast<unsigned>(fibres.size()));
   return fibres[slot];
@@ -181,7 +181,7 @@ void check_guards(const BlockMemory& memory) {
 void run_block(std::size_t dynamic_shared_bytes) {
   static unsigned turn = 0;
   ++turn;
-  if (!kTsan) grid->blocks.clear();
+  if (!has_tsan()) grid->blocks.clear();
   grid->blocks.push_back({{}, GuardedMemory(dynamic_shared_bytes)});
   const unsigned count = grid->threads;
   alive = count;
@@ -360,12 +360,10 @@ void run_grid(const Kernel& kernel) {
   grid = nullptr;
 }
 
-#ifdef EMULATION_TSAN
 void fence() { current->fenced = true; }
 void before_atomic(void* address) {
   if (current->fenced) release(*static_cast<SyncToken*>(address));
 }
 void after_atomic(void* address) { acquire(*static_cast<SyncToken*>(address)); }
-#endif
 
 }  // namespace emulation

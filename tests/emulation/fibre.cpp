@@ -7,11 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "sanitizers.hpp"
-
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/common_interface_defs.h>
-#endif
 
 // Saves what a call must preserve, exchanges the stacks, and goes on where the other stack
 // was left. It ends with a jump rather than `ret`: the processor predicts a return from
@@ -42,15 +37,14 @@ emulation_switch_stacks:
 .popsection
 )");
 
-#ifdef EMULATION_TSAN
-// A program stops at its first race.
+// ThreadSanitizer asks for this: a program stops at its first race.
 extern "C" const char* __tsan_default_options() { return "halt_on_error=1"; }
-#endif
 
 namespace emulation {
 namespace {
 
-constexpr std::size_t kStackBytes = (kAsan ? 256 : 64) * std::size_t{1024};
+// AddressSanitizer puts gaps between variables.
+std::size_t stack_bytes() { return (has_asan() ? 256 : 64) * std::size_t{1024}; }
 constexpr int kSavedRegisters = 6;
 
 Fibre* left = nullptr;     // the fibre that switched last
@@ -58,26 +52,19 @@ Fibre* entered = nullptr;  // the one it switched to
 
 }  // namespace
 
-Fibre::Fibre() {
-#ifdef EMULATION_TSAN
-  identity_ = __tsan_get_current_fiber();
-#endif
-}
+Fibre::Fibre() : identity_(Identity::current()) {}
 
-Fibre::Fibre(void (*body)(), unsigned number) : body_(body) {
+Fibre::Fibre(void (*body)(), unsigned number)
+    : body_(body), stack_bytes_(stack_bytes()), identity_(Identity::create()) {
   // Below the stack lies a page that nobody may touch: overflow is a fault, not damage.
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  void* const mapped = mmap(nullptr, page + kStackBytes, PROT_READ | PROT_WRITE,
+  void* const mapped = mmap(nullptr, page + stack_bytes_, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED || mprotect(mapped, page, PROT_NONE) != 0) {
     std::perror("emulation: no memory for a fibre's stack");
     std::abort();
   }
   stack_ = static_cast<char*>(mapped) + page;
-  stack_bytes_ = kStackBytes;
-#ifdef EMULATION_TSAN
-  identity_ = __tsan_create_fiber(0);
-#endif
   // Equal offsets would put the hot frames of all fibres into one set of the cache.
   const std::size_t colour = number % 61 * 192;
   auto* top = reinterpret_cast<std::uintptr_t*>(static_cast<char*>(stack_) +
@@ -91,19 +78,16 @@ Fibre::Fibre(void (*body)(), unsigned number) : body_(body) {
 void Fibre::run(Fibre& from, Fibre& to) {
   left = &from;
   entered = &to;
-#ifdef __SANITIZE_ADDRESS__
-  __sanitizer_start_switch_fiber(&from.fake_stack_, to.stack_, to.stack_bytes_);
-#endif
-#ifdef EMULATION_TSAN
-  __tsan_switch_to_fiber(to.identity_, __tsan_switch_to_fiber_no_sync);
-#endif
+  if (has_asan())
+    __sanitizer_start_switch_fiber(&from.fake_stack_, to.stack_, to.stack_bytes_);
+  to.identity_.take_over();
   emulation_switch_stacks(&from.stack_pointer_, to.stack_pointer_);
   from.arrive();
 }
 
 // The first thing on a stack that was switched to.
 void Fibre::arrive() {
-#ifdef __SANITIZE_ADDRESS__
+  if (!has_asan()) return;
   const void* bottom = nullptr;
   std::size_t bytes = 0;
   __sanitizer_finish_switch_fiber(fake_stack_, &bottom, &bytes);
@@ -111,7 +95,6 @@ void Fibre::arrive() {
     left->stack_ = const_cast<void*>(bottom);
     left->stack_bytes_ = bytes;
   }
-#endif
 }
 
 void Fibre::begin() {

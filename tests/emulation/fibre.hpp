@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "sanitizers.hpp"
+
 namespace emulation {
 
 class Fibre {
@@ -27,7 +29,7 @@ class Fibre {
   void* stack_ = nullptr;  // lowest usable address
   std::size_t stack_bytes_ = 0;
   void* fake_stack_ = nullptr;  // AddressSanitizer's frames, where it keeps them apart
-  void* identity_ = nullptr;    // the thread that ThreadSanitizer takes it for
+  Identity identity_;
 };
 
 }  // namespace emulation

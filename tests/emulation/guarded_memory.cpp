@@ -11,21 +11,23 @@ namespace emulation {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
-constexpr std::size_t kZone = kAsan ? 0 : 256;
 constexpr unsigned char kPattern = 0xa5, kFresh = 0xff;
+
+// AddressSanitizer watches the surroundings of every allocation by itself.
+std::size_t zone() { return has_asan() ? 0 : 256; }
 
 }  // namespace
 
 GuardedMemory::GuardedMemory(std::size_t bytes) : bytes_(bytes) {
   // Kernels' threads allocate shared memory for each other: nobody's access.
   const Unobserved scope;
-  if (posix_memalign(&base_, kAlignment, bytes + 2 * kZone) != 0) {
+  if (posix_memalign(&base_, kAlignment, bytes + 2 * zone()) != 0) {
     report("the host has no memory for " + std::to_string(bytes) + " bytes");
   }
-  data_ = static_cast<char*>(base_) + kZone;
-  std::memset(base_, kPattern, kZone);
+  data_ = static_cast<char*>(base_) + zone();
+  std::memset(base_, kPattern, zone());
   std::memset(data_, kFresh, bytes);
-  std::memset(static_cast<char*>(data_) + bytes, kPattern, kZone);
+  std::memset(static_cast<char*>(data_) + bytes, kPattern, zone());
 }
 
 GuardedMemory::~GuardedMemory() {
@@ -42,9 +44,9 @@ GuardedMemory::GuardedMemory(GuardedMemory&& other) noexcept
 
 std::ptrdiff_t GuardedMemory::damage() const {
   const auto* const bytes = static_cast<const unsigned char*>(data_);
-  const auto zone = static_cast<std::ptrdiff_t>(kZone);
+  const auto width = static_cast<std::ptrdiff_t>(zone());
   const auto end = static_cast<std::ptrdiff_t>(bytes_);
-  for (std::ptrdiff_t i = 0; i < zone; ++i) {
+  for (std::ptrdiff_t i = 0; i < width; ++i) {
     if (bytes[end + i] != kPattern) return end + i;
     if (bytes[-1 - i] != kPattern) return -1 - i;
   }

@@ -11,7 +11,7 @@ namespace emulation {
 
 // Fences and atomics tell ThreadSanitizer what CUDA promises and no more: an atomic passes
 // on what its thread wrote only if the thread has executed a __threadfence().
-#ifdef EMULATION_TSAN
+#ifdef __SANITIZE_THREAD__
 void fence();
 void before_atomic(void* address);
 void after_atomic(void* address);

@@ -1,67 +1,88 @@
-// What AddressSanitizer and ThreadSanitizer must be told; nothing without them.
-//
-// Kernels and tests are compiled with -fsanitize=thread, the emulator's own files without
-// it: they define EMULATION_TSAN instead, so that its bookkeeping is not taken for races.
+// What AddressSanitizer and ThreadSanitizer must be told; nothing in a program without
+// them. Only kernels and tests are compiled with a sanitizer. The emulator itself never is:
+// ThreadSanitizer would take its bookkeeping for races, and one build of it serves all.
 #pragma once
+
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#include <sanitizer/tsan_interface.h>
 
 #include <cstddef>
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#endif
-#ifdef EMULATION_TSAN
-#include <sanitizer/tsan_interface.h>
 extern "C" void __tsan_ignore_thread_begin();
 extern "C" void __tsan_ignore_thread_end();
-#endif
+
+// Null where the program is linked without their library.
+#pragma weak __asan_poison_memory_region
+#pragma weak __asan_unpoison_memory_region
+#pragma weak __sanitizer_start_switch_fiber
+#pragma weak __sanitizer_finish_switch_fiber
+#pragma weak __tsan_acquire
+#pragma weak __tsan_release
+#pragma weak __tsan_get_current_fiber
+#pragma weak __tsan_create_fiber
+#pragma weak __tsan_destroy_fiber
+#pragma weak __tsan_switch_to_fiber
+#pragma weak __tsan_ignore_thread_begin
+#pragma weak __tsan_ignore_thread_end
 
 namespace emulation {
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kAsan = true;
+inline bool has_asan() { return &__asan_poison_memory_region != nullptr; }
+inline bool has_tsan() { return &__tsan_acquire != nullptr; }
+
 inline void forbid(void* begin, std::size_t bytes) {
-  __asan_poison_memory_region(begin, bytes);
+  if (has_asan()) __asan_poison_memory_region(begin, bytes);
 }
 inline void allow(void* begin, std::size_t bytes) {
-  __asan_unpoison_memory_region(begin, bytes);
+  if (has_asan()) __asan_unpoison_memory_region(begin, bytes);
 }
-#else
-constexpr bool kAsan = false;
-inline void forbid(void*, std::size_t) {}
-inline void allow(void*, std::size_t) {}
-#endif
 
 // release(token) happens before every later acquire(token). A token that is used again
 // must be new memory, or the order it carries from its former life hides races.
 struct SyncToken {
   char address;
 };
-
-#ifdef EMULATION_TSAN
-constexpr bool kTsan = true;
-inline void release(SyncToken& token) { __tsan_release(&token); }
-inline void acquire(SyncToken& token) { __tsan_acquire(&token); }
+inline void release(SyncToken& token) {
+  if (has_tsan()) __tsan_release(&token);
+}
+inline void acquire(SyncToken& token) {
+  if (has_tsan()) __tsan_acquire(&token);
+}
 
 // Memory accesses within the scope belong to nobody.
 class Unobserved {
  public:
-  Unobserved() { __tsan_ignore_thread_begin(); }
-  ~Unobserved() { __tsan_ignore_thread_end(); }
+  Unobserved() {
+    if (has_tsan()) __tsan_ignore_thread_begin();
+  }
+  ~Unobserved() {
+    if (has_tsan()) __tsan_ignore_thread_end();
+  }
   Unobserved(const Unobserved&) = delete;
   Unobserved& operator=(const Unobserved&) = delete;
 };
-#else
-constexpr bool kTsan = false;
-inline void release(SyncToken&) {}
-inline void acquire(SyncToken&) {}
 
-class Unobserved {
+// What ThreadSanitizer takes for a thread; null without it.
+class Identity {
  public:
-  Unobserved() {}
-  ~Unobserved() {}
-  Unobserved(const Unobserved&) = delete;
-  Unobserved& operator=(const Unobserved&) = delete;
+  static Identity current() {
+    return Identity(has_tsan() ? __tsan_get_current_fiber() : nullptr);
+  }
+  static Identity create() {
+    return Identity(has_tsan() ? __tsan_create_fiber(0) : nullptr);
+  }
+  void destroy() {
+    if (has_tsan()) __tsan_destroy_fiber(thread_);
+  }
+  // What follows is done by this one; the switch orders nothing.
+  void take_over() const {
+    if (has_tsan()) __tsan_switch_to_fiber(thread_, __tsan_switch_to_fiber_no_sync);
+  }
+
+ private:
+  explicit Identity(void* thread) : thread_(thread) {}
+  void* thread_;
 };
-#endif
 
 }  // namespace emulation

@@ -41,18 +41,15 @@ double now_ms() {
 // What happens within the scope is done by the stream's thread, for ThreadSanitizer.
 class OnStream {
  public:
-#ifdef EMULATION_TSAN
-  explicit OnStream(const Stream& stream) : caller_(__tsan_get_current_fiber()) {
-    __tsan_switch_to_fiber(stream.identity, __tsan_switch_to_fiber_no_sync);
+  explicit OnStream(const Stream& stream) : caller_(Identity::current()) {
+    stream.identity.take_over();
   }
-  ~OnStream() { __tsan_switch_to_fiber(caller_, __tsan_switch_to_fiber_no_sync); }
+  ~OnStream() { caller_.take_over(); }
+  OnStream(const OnStream&) = delete;
+  OnStream& operator=(const OnStream&) = delete;
 
  private:
-  void* caller_;
-#else
-  explicit OnStream(const Stream&) {}
-  ~OnStream() {}
-#endif
+  Identity caller_;
 };
 
 // Tries the first piece of work; returns whether it is done now.
@@ -114,18 +111,6 @@ void finish_blocking_streams() {
 }
 
 }  // namespace
-
-Stream::Stream(bool blocks) : blocking(blocks) {
-#ifdef EMULATION_TSAN
-  identity = __tsan_create_fiber(0);
-#endif
-}
-
-Stream::~Stream() {
-#ifdef EMULATION_TSAN
-  __tsan_destroy_fiber(identity);
-#endif
-}
 
 std::shared_ptr<Stream> find(cudaStream_t handle) {
   if (handle == nullptr) return null_stream();

@@ -25,8 +25,8 @@ struct Work {
 };
 
 struct Stream {
-  explicit Stream(bool blocks);
-  ~Stream();
+  explicit Stream(bool blocks) : blocking(blocks) {}
+  ~Stream() { identity.destroy(); }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
@@ -34,7 +34,7 @@ struct Stream {
   bool running = false;
   std::deque<std::shared_ptr<Work>> queue;
   std::shared_ptr<Work> last;  // submitted last
-  void* identity = nullptr;    // the thread that ThreadSanitizer takes it for
+  Identity identity = Identity::create();
 };
 
 struct Event {

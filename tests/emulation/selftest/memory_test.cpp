@@ -153,7 +153,7 @@ TEST_F(DeviceMemoryDeathTest, HostAddressesDoNotReachAKernel) {
                "argument 2 of a kernel");
   EXPECT_DEATH(launch(copy_global, {1, kThreads}, &on_stack[0], in.data()),
                "argument 1 of a kernel");
-  if (!kTsan) {
+  if (!has_tsan()) {
     EXPECT_DEATH(launch(copy_rows, {1, kThreads}, out.data(), Rows{host.data(), 3}),
                  "argument 2 of a kernel");
   }
