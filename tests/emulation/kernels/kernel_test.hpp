@@ -1,5 +1,6 @@
 // What the tests of kernels share: tensors of every element type on the emulated device,
-// and comparison with references in double.
+// and comparison with references in double. Tests of long rows are named Long..., and are
+// left out under ThreadSanitizer.
 #pragma once
 
 #include <algorithm>
