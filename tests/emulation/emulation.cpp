@@ -161,7 +161,8 @@ void thread_body() {
 Fibre& fibre_of(unsigned turn, unsigned thread) {
   static std::deque<Fibre> fibres;
   const unsigned count = grid->threads;
-  const unsigned slot = has_tsan() ? turn % 2 * count + (thread + turn / 2) % count : thread;
+  const unsigned slot =
+      has_tsan() ? turn % 2 * count + (thread + turn / 2) % count : thread;
   while (fibres.size() <= slot)
     fibres.emplace_back(&thread_body, static_cast<unsigned>(fibres.size()));
   return fibres[slot];

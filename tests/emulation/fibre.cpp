@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-
 // Saves what a call must preserve, exchanges the stacks, and goes on where the other stack
 // was left. It ends with a jump rather than `ret`: the processor predicts a return from
 // the calls it saw, and those were made on another stack (2.3 ns a switch against 12.5).

@@ -1,7 +1,6 @@
 #include "schedule.hpp"
 
 #include <cstdlib>
-#include <string>
 
 #include "thread.hpp"
 
@@ -22,10 +21,11 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-Schedule from_environment() {
+}  // namespace
+
+Schedule parse_schedule(const std::string& order, const std::string& streams) {
   Schedule result;
   std::uint64_t seed = 0;
-  const std::string order = variable("LLMTRAIN_EMULATION_ORDER");
   if (order == "reverse") {
     result.order = Order::reverse;
   } else if (takes_seed(order, "shuffled", seed)) {
@@ -35,7 +35,6 @@ Schedule from_environment() {
     report("LLMTRAIN_EMULATION_ORDER = " + order +
            " is not forward, reverse or shuffled:<seed>");
   }
-  const std::string streams = variable("LLMTRAIN_EMULATION_STREAMS");
   if (streams == "eager") {
     result.streams = Streams::eager;
   } else if (takes_seed(streams, "random", seed)) {
@@ -48,10 +47,9 @@ Schedule from_environment() {
   return result;
 }
 
-}  // namespace
-
 Schedule& schedule() {
-  static Schedule schedule = from_environment();
+  static Schedule schedule = parse_schedule(variable("LLMTRAIN_EMULATION_ORDER"),
+                                            variable("LLMTRAIN_EMULATION_STREAMS"));
   return schedule;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace emulation {
 
@@ -49,6 +50,9 @@ struct Schedule {
   Streams streams = Streams::lazy;
   Random streams_random{0};
 };
+// Of the texts of the two variables; empty ones mean forward and lazy. Ends the process at
+// one that it does not know.
+Schedule parse_schedule(const std::string& order, const std::string& streams);
 // The process's own, at first as the environment says.
 Schedule& schedule();
 

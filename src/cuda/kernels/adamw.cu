@@ -155,6 +155,10 @@ cudaError_t adamw(std::span<const AdamWRange<W, G>> ranges, const ops::AdamWStep
 
 template cudaError_t adamw(std::span<const AdamWRange<float, float>>,
                            const ops::AdamWStep&, cudaStream_t);
+template cudaError_t adamw(std::span<const AdamWRange<float, __nv_bfloat16>>,
+                           const ops::AdamWStep&, cudaStream_t);
+template cudaError_t adamw(std::span<const AdamWRange<float, __half>>,
+                           const ops::AdamWStep&, cudaStream_t);
 template cudaError_t adamw(std::span<const AdamWRange<__nv_bfloat16, __nv_bfloat16>>,
                            const ops::AdamWStep&, cudaStream_t);
 template cudaError_t adamw(std::span<const AdamWRange<__nv_bfloat16, float>>,

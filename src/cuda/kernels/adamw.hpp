@@ -23,8 +23,8 @@ struct AdamWRange {
 };
 
 // One step of all ranges, which must not overlap. Every f32 operation is rounded by itself
-// as on the CPU: for f32 gradients the results are the CPU's, bit for bit, and no element's
-// result depends on where a range begins. Fast where all pointers of a range reach a
+// as on the CPU: the results are the CPU's, bit for bit, and no element's result depends on
+// where a range begins. Fast where all pointers of a range reach a
 // 16-byte boundary at the same element. Does not wait.
 template <class W, class G>
 cudaError_t adamw(std::span<const AdamWRange<W, G>> ranges, const ops::AdamWStep& step,

@@ -19,8 +19,9 @@ struct Pair {
   using Gradient = G;
 };
 using Pairs =
-    testing::Types<Pair<float, float>, Pair<__nv_bfloat16, __nv_bfloat16>,
-                   Pair<__nv_bfloat16, float>, Pair<__half, __half>, Pair<__half, float>>;
+    testing::Types<Pair<float, float>, Pair<float, __nv_bfloat16>, Pair<float, __half>,
+                   Pair<__nv_bfloat16, __nv_bfloat16>, Pair<__nv_bfloat16, float>,
+                   Pair<__half, __half>, Pair<__half, float>>;
 
 template <class Types>
 class AdamW : public KernelTest<Types> {

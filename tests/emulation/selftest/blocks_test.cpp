@@ -43,6 +43,23 @@ TEST_F(Blocks, RunInTheOrderOfTheMode) {
   EXPECT_NE(last_of(kOrders[2]), last_of(kOrders[3]));
 }
 
+using BlocksDeathTest = Blocks;
+
+TEST_F(BlocksDeathTest, TheModesAreReadFromTheEnvironment) {
+  EXPECT_EQ(parse_schedule("", "").order, Order::forward);
+  EXPECT_EQ(parse_schedule("", "").streams, Streams::lazy);
+  EXPECT_EQ(parse_schedule("reverse", "eager").order, Order::reverse);
+  EXPECT_EQ(parse_schedule("reverse", "eager").streams, Streams::eager);
+  Schedule seeded = parse_schedule("shuffled:17", "random:18");
+  EXPECT_EQ(seeded.order, Order::shuffled);
+  EXPECT_EQ(seeded.streams, Streams::random);
+  EXPECT_EQ(seeded.order_random.next(), Random(17).next());
+  EXPECT_EQ(seeded.streams_random.next(), Random(18).next());
+  EXPECT_DEATH(parse_schedule("shuffled", ""),
+               "ORDER = shuffled is not forward, reverse");
+  EXPECT_DEATH(parse_schedule("", "random:x"), "STREAMS = random:x is not eager, lazy");
+}
+
 // --- atomics ---
 
 template <class T>

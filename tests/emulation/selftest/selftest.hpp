@@ -96,7 +96,9 @@ class EmulationTest : public testing::Test {
  protected:
   // After a fork ThreadSanitizer ignores the main thread if there are others, and takes
   // fibres for others: there a death test must be a new process.
-  EmulationTest() { GTEST_FLAG_SET(death_test_style, has_tsan() ? "threadsafe" : "fast"); }
+  EmulationTest() {
+    GTEST_FLAG_SET(death_test_style, has_tsan() ? "threadsafe" : "fast");
+  }
   ~EmulationTest() override { schedule() = before_; }
   static void use(const NamedOrder& order) { set_order(order.order, order.seed); }
 
