@@ -53,7 +53,7 @@ tests: configure
 	cmake --build $(BUILD)
 
 format:
-	git ls-files '*.hpp' '*.cpp' | xargs clang-format -i
+	git ls-files '*.hpp' '*.cpp' '*.cu' | xargs clang-format -i
 
 clean:
 	rm -rf build llmtrain llmtrain-checkpoint
