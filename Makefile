@@ -1,4 +1,4 @@
-# The front door: make | make run | make test | make test-long. Everything is CMake's work.
+# The front door: make | make run | make test | make test-long | make bench. Everything is CMake's work.
 
 PRESET ?= release
 BUILD  := build/$(PRESET)
@@ -14,7 +14,7 @@ export OMPI_MCA_btl_vader_single_copy_mechanism := none
 # MPI keeps memory until the end; of the preset asan only.
 export ASAN_OPTIONS ?= detect_leaks=0
 
-.PHONY: all run test test-long packages configure tests format clean
+.PHONY: all run test test-long bench packages configure tests format clean
 
 all: configure
 	cmake --build $(BUILD) --target llmtrain llmtrain-checkpoint
@@ -36,6 +36,12 @@ test: packages
 test-long: packages
 	$(MAKE) tests
 	cd $(BUILD) && ctest -L long --output-on-failure
+
+# Steps of the public shapes beside PyTorch, where it is installed; then every op, one thread.
+bench: packages
+	$(MAKE) tests
+	python3 utils/bench/bench.py --build $(BUILD) --json $(BUILD)/bench.json $(BENCH)
+	OMP_NUM_THREADS=1 $(BUILD)/bin/llmtrain-bench-ops
 
 packages:
 	utils/install-packages.sh

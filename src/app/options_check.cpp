@@ -163,6 +163,19 @@ void check_length(Conflicts& conflicts, const Config& config) {
   }
 }
 
+void check_precision(Conflicts& conflicts, const PrecisionConfig& precision) {
+  if (precision.gradients != Precision::f32 && precision.gradients != precision.dtype) {
+    conflicts.add({"precision.gradients", "precision.dtype"},
+                  "must be f32 or precision.dtype = ", name(precision.dtype),
+                  "; hint: precision.gradients = f32");
+  }
+  if (precision.loss_scale < precision.loss_scale_minimum) {
+    conflicts.add({"precision.loss_scale", "precision.loss_scale_minimum"},
+                  "must be at least precision.loss_scale_minimum = ",
+                  shortest(precision.loss_scale_minimum));
+  }
+}
+
 void check_rates(Conflicts& conflicts, const Config& config) {
   if (config.schedule.minimum > config.optimizer.learning_rate) {
     conflicts.add({"schedule.minimum", "optimizer.learning_rate"},
@@ -196,6 +209,7 @@ std::vector<Conflict> conflicts(const Input& input, int ranks) {
   check_batch(found, config.batch, ranks);
   check_length(found, config);
   check_rates(found, config);
+  check_precision(found, config.precision);
   return found.take();
 }
 

@@ -15,6 +15,8 @@ const char* name(MemoryUse use) {
       return "weights";
     case MemoryUse::gradients:
       return "gradients";
+    case MemoryUse::masters:
+      return "masters";
     case MemoryUse::moments:
       return "moments";
     case MemoryUse::activations:
@@ -46,12 +48,12 @@ Buffer Device::allocate(index_t bytes, MemoryUse use) {
   buffer.use_ = use;
   if (!is_meta() && bytes > 0) {
     // mmap: page-aligned, zeroed by the kernel, and returned to it at once when freed.
-    void* const data = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const data = mmap(nullptr, static_cast<std::size_t>(bytes),
+                            PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) {
       buffer.device_ = nullptr;
-      fail(Status::resources, "cannot allocate ", bytes >> 20, " MiB for ", name(use), ": ",
-           std::strerror(errno), " (", used_bytes() >> 20,
+      fail(Status::resources, "cannot allocate ", bytes >> 20, " MiB for ", name(use),
+           ": ", std::strerror(errno), " (", used_bytes() >> 20,
            " MiB are in use; reduce batch.micro, or shard with parallel.zero)");
     }
     madvise(data, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);

@@ -16,6 +16,9 @@ void for_each_progress_field(ProgressType& progress, F f) {
   f("applied_steps", progress.applied_steps, "optimizer steps applied: the t of AdamW");
   f("skipped_in_row", progress.skipped_in_row,
     "non-finite steps since the last applied one");
+  f("loss_scale", progress.loss_scale, "of the next step; 0: training was not in fp16");
+  f("loss_scale_good_steps", progress.loss_scale_good_steps,
+    "steps since the loss scale changed or an overflow");
   f("samples", progress.samples, "samples drawn since the start: the sampler's counter");
   f("epoch_size", progress.epoch_size, "samples of an epoch");
   f("tokens", progress.tokens, "labels trained on");

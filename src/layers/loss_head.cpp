@@ -23,7 +23,7 @@ LossHead::LossHead(ParameterSet& set, const LossHeadSettings& settings,
                           .padded_rows = settings.padded_vocabulary}});
 }
 
-// 16 MiB of logits: large enough for the products, small beside the activations.
+// Four million logits: large enough for the products, small beside the activations.
 index_t LossHead::chunk_tokens() const {
   constexpr index_t kLogits = index_t{1} << 22;
   return std::max<index_t>(64, kLogits / settings_.padded_vocabulary / 64 * 64);
@@ -38,7 +38,8 @@ double LossHead::forward_backward(const Pass& pass, TensorView dx, TensorView x,
   const TensorView dnormed = pass.scratch(settings_.width);
   const TensorView losses = ctx.scratch.allocate({pass.tokens()});
   const index_t chunk = std::min(chunk_tokens(), pass.tokens());
-  const TensorView logits = ctx.scratch.allocate({chunk, settings_.padded_vocabulary});
+  const TensorView logits =
+      ctx.scratch.allocate({chunk, settings_.padded_vocabulary}, pass.dtype);
 
   for (index_t begin = 0; begin < pass.tokens(); begin += chunk) {
     const index_t n = std::min(chunk, pass.tokens() - begin);
@@ -62,7 +63,8 @@ double LossHead::evaluate(const Pass& pass, TensorView x, TensorView labels) con
   const TensorView normed = norm_.forward(pass, {.x = x}, saved);
   const TensorView losses = ctx.scratch.allocate({pass.tokens()});
   const index_t chunk = std::min(chunk_tokens(), pass.tokens());
-  const TensorView logits = ctx.scratch.allocate({chunk, settings_.padded_vocabulary});
+  const TensorView logits =
+      ctx.scratch.allocate({chunk, settings_.padded_vocabulary}, pass.dtype);
   for (index_t begin = 0; begin < pass.tokens(); begin += chunk) {
     const index_t n = std::min(chunk, pass.tokens() - begin);
     ops::matmul(ctx, logits.rows(0, n), normed.rows(begin, n), weight_.weight(),
@@ -78,7 +80,8 @@ void LossHead::last_logits(const Pass& pass, TensorView out, TensorView x) const
   const ArenaScope saved_scope(ctx.saved), scope(ctx.scratch);
   NormSaved saved;
   const TensorView normed = norm_.forward(pass, {.x = x}, saved);
-  const TensorView logits = ctx.scratch.allocate({1, settings_.padded_vocabulary});
+  const TensorView logits =
+      ctx.scratch.allocate({1, settings_.padded_vocabulary}, pass.dtype);
   ops::matmul(ctx, logits, normed.rows(pass.tokens() - 1, 1), weight_.weight(),
               {.b = ops::Transpose::yes});
   ops::copy(ctx, out, logits.flat(0, settings_.vocabulary));

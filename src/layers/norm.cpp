@@ -16,7 +16,7 @@ Norm::Norm(ParameterSet& set, const std::string& name, ops::NormKind kind, index
 TensorView Norm::forward(const Pass& pass, const ops::NormInput& input,
                          NormSaved& saved) const {
   const TensorView y = pass.save(width_);
-  saved.statistics = pass.save(2);
+  saved.statistics = pass.ctx.saved.allocate({pass.tokens(), 2});
   saved.input = input.delta.count() > 0 ? input.residual : input.x;
   ops::norm_forward(pass.ctx, kind_, epsilon_, y, saved.statistics, input,
                     weight_.weight(), bias_.exists() ? bias_.weight() : TensorView{});

@@ -106,18 +106,20 @@ index_t ParameterSet::parameter_count() const {
 
 void ParameterSet::initialize(TensorView out, index_t begin, std::uint64_t seed) const {
   if (out.is_meta()) return;
-  float* const values = out.data<float>();
-  std::fill_n(values, out.count(), 0.0f);
-  for (const ParameterRow& row : rows_) {
-    const PhiloxKey key = philox_key(seed, "init", row.spec.name);
-    const index_t first = std::max(row.offset, begin);
-    const index_t last =
-        std::min(row.offset + row.spec.shape.count(), begin + out.count());
+  with_type(out.dtype(), [&]<class T>(TypeTag<T>) {
+    T* const values = out.data<T>();
+    std::fill_n(values, out.count(), T{});
+    for (const ParameterRow& row : rows_) {
+      const PhiloxKey key = philox_key(seed, "init", row.spec.name);
+      const index_t first = std::max(row.offset, begin);
+      const index_t last =
+          std::min(row.offset + row.spec.shape.count(), begin + out.count());
 #pragma omp parallel for schedule(static)
-    for (index_t at = first; at < last; ++at) {
-      values[at - begin] = initial_value(row.spec, key, at - row.offset);
+      for (index_t at = first; at < last; ++at) {
+        values[at - begin] = from_float<T>(initial_value(row.spec, key, at - row.offset));
+      }
     }
-  }
+  });
 }
 
 }  // namespace llmtrain

@@ -57,8 +57,9 @@ std::string block_name(index_t layer) {
 
 }  // namespace
 
-Transformer::Transformer(Context& ctx, const ModelConfig& config, std::uint64_t seed)
-    : config_(config), saved_(static_cast<std::size_t>(config.layers)) {
+Transformer::Transformer(Context& ctx, const ModelConfig& config, Dtype dtype,
+                         std::uint64_t seed)
+    : config_(config), dtype_(dtype), saved_(static_cast<std::size_t>(config.layers)) {
   const auto new_set = [&](const std::string& name) -> ParameterSet& {
     return *sets_.emplace_back(std::make_unique<ParameterSet>(name));
   };
@@ -107,6 +108,7 @@ std::vector<int> Transformer::head_units() const {
 
 Pass Transformer::make_pass(Context& ctx, const ModelInput& input, float dropout) const {
   return {.ctx = ctx,
+          .dtype = dtype_,
           .sequences = input.tokens.shape()[0],
           .seq_len = input.tokens.shape()[1],
           .mask = {.document_starts = input.document_starts},

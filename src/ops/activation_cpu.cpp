@@ -14,57 +14,69 @@ inline float sigmoid(float x) { return 1.0f / (1.0f + fast_exp(-x)); }
 }  // namespace
 
 void gelu_forward(TensorView y, TensorView x) {
-  const float* const from = x.data<float>();
-  float* const to = y.data<float>();
-  const index_t count = x.count();
+  with_type(x.dtype(), [&]<class T>(TypeTag<T>) {
+    const T* const from = x.data<T>();
+    T* const to = y.data<T>();
+    const index_t count = x.count();
 #pragma omp parallel for simd schedule(static)
-  for (index_t i = 0; i < count; ++i) {
-    const float v = from[i];
-    to[i] = v * sigmoid(kTwoSqrt2OverPi * (v + kCubic * v * v * v));
-  }
+    for (index_t i = 0; i < count; ++i) {
+      const float v = to_float(from[i]);
+      to[i] = from_float<T>(v * sigmoid(kTwoSqrt2OverPi * (v + kCubic * v * v * v)));
+    }
+  });
 }
 
 void gelu_backward(TensorView dx, TensorView dy, TensorView x) {
-  const float *const from = x.data<float>(), *const grad = dy.data<float>();
-  float* const to = dx.data<float>();
-  const index_t count = x.count();
+  with_type(x.dtype(), [&]<class T>(TypeTag<T>) {
+    const T *const from = x.data<T>(), *const grad = dy.data<T>();
+    T* const to = dx.data<T>();
+    const index_t count = x.count();
 #pragma omp parallel for simd schedule(static)
-  for (index_t i = 0; i < count; ++i) {
-    const float v = from[i];
-    const float s = sigmoid(kTwoSqrt2OverPi * (v + kCubic * v * v * v));
-    const float slope = kTwoSqrt2OverPi * (1.0f + 3.0f * kCubic * v * v);
-    to[i] = grad[i] * (s + v * s * (1.0f - s) * slope);
-  }
+    for (index_t i = 0; i < count; ++i) {
+      const float v = to_float(from[i]);
+      const float s = sigmoid(kTwoSqrt2OverPi * (v + kCubic * v * v * v));
+      const float slope = kTwoSqrt2OverPi * (1.0f + 3.0f * kCubic * v * v);
+      to[i] = from_float<T>(to_float(grad[i]) * (s + v * s * (1.0f - s) * slope));
+    }
+  });
 }
 
 void swiglu_forward(TensorView y, TensorView gate_up) {
-  const index_t rows = y.shape()[0], width = y.shape()[1];
+  with_type(y.dtype(), [&]<class T>(TypeTag<T>) {
+    const index_t rows = y.shape()[0], width = y.shape()[1];
 #pragma omp parallel for schedule(static)
-  for (index_t row = 0; row < rows; ++row) {
-    const float* const gate = gate_up.data<float>() + row * 2 * width;
-    const float* const up = gate + width;
-    float* const to = y.data<float>() + row * width;
+    for (index_t row = 0; row < rows; ++row) {
+      const T* const gate = gate_up.data<T>() + row * 2 * width;
+      const T* const up = gate + width;
+      T* const to = y.data<T>() + row * width;
 #pragma omp simd
-    for (index_t i = 0; i < width; ++i) to[i] = gate[i] * sigmoid(gate[i]) * up[i];
-  }
+      for (index_t i = 0; i < width; ++i) {
+        const float g = to_float(gate[i]);
+        to[i] = from_float<T>(g * sigmoid(g) * to_float(up[i]));
+      }
+    }
+  });
 }
 
 void swiglu_backward(TensorView dgate_up, TensorView dy, TensorView gate_up) {
-  const index_t rows = dy.shape()[0], width = dy.shape()[1];
+  with_type(dy.dtype(), [&]<class T>(TypeTag<T>) {
+    const index_t rows = dy.shape()[0], width = dy.shape()[1];
 #pragma omp parallel for schedule(static)
-  for (index_t row = 0; row < rows; ++row) {
-    const float* const gate = gate_up.data<float>() + row * 2 * width;
-    const float* const up = gate + width;
-    const float* const grad = dy.data<float>() + row * width;
-    float* const dgate = dgate_up.data<float>() + row * 2 * width;
-    float* const dup = dgate + width;
+    for (index_t row = 0; row < rows; ++row) {
+      const T* const gate = gate_up.data<T>() + row * 2 * width;
+      const T* const up = gate + width;
+      const T* const grad = dy.data<T>() + row * width;
+      T* const dgate = dgate_up.data<T>() + row * 2 * width;
+      T* const dup = dgate + width;
 #pragma omp simd
-    for (index_t i = 0; i < width; ++i) {
-      const float g = gate[i], u = up[i], s = sigmoid(g);
-      dgate[i] = grad[i] * u * (s + g * s * (1.0f - s));
-      dup[i] = grad[i] * g * s;
+      for (index_t i = 0; i < width; ++i) {
+        const float g = to_float(gate[i]), u = to_float(up[i]), d = to_float(grad[i]);
+        const float s = sigmoid(g);
+        dgate[i] = from_float<T>(d * u * (s + g * s * (1.0f - s)));
+        dup[i] = from_float<T>(d * g * s);
+      }
     }
-  }
+  });
 }
 
 }  // namespace llmtrain::ops::cpu

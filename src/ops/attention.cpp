@@ -21,9 +21,10 @@ void check(const char* op, TensorView qkv, TensorView out, TensorView lse,
   require(shape.head_dim > 0 && shape.head_dim <= kLargestHeadDim, op,
           ": shape.head_dim is ", shape.head_dim, ", not in [1, ", kLargestHeadDim, "]");
   const index_t tokens = shape.sequences * shape.seq_len;
-  check_tensor(op, "qkv", qkv, Shape{tokens, shape.columns()});
-  check_tensor(op, "out", out, Shape{tokens, shape.heads * shape.head_dim});
-  check_tensor(op, "lse", lse, Shape{shape.sequences * shape.heads, shape.seq_len});
+  check_floating(op, "qkv", qkv, Shape{tokens, shape.columns()});
+  check_tensor(op, "out", out, Shape{tokens, shape.heads * shape.head_dim}, qkv.dtype());
+  check_tensor(op, "lse", lse, Shape{shape.sequences * shape.heads, shape.seq_len},
+               Dtype::f32);
   if (!is_empty(mask.document_starts)) {
     check_tensor(op, "document_starts", mask.document_starts,
                  Shape{shape.sequences, shape.seq_len}, Dtype::i32);
@@ -51,8 +52,8 @@ void attention_backward(Context& ctx, TensorView dqkv, TensorView dout, TensorVi
                         TensorView out, TensorView lse, const AttentionShape& shape,
                         const AttentionMask& mask, const Dropout& dropout) {
   check("attention_backward", qkv, out, lse, shape, mask, dropout);
-  check_tensor("attention_backward", "dqkv", dqkv, qkv.shape());
-  check_tensor("attention_backward", "dout", dout, out.shape());
+  check_tensor("attention_backward", "dqkv", dqkv, qkv.shape(), qkv.dtype());
+  check_tensor("attention_backward", "dout", dout, out.shape(), qkv.dtype());
   const ArenaScope scope(ctx.scratch);
   const TensorView scratch = ctx.scratch.allocate(cpu::attention_backward_scratch(shape));
   if (ctx.device.is_meta()) return;

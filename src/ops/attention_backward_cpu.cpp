@@ -17,7 +17,7 @@ struct Workspace {
   Workspace(const AttentionShape& shape, float* base) {
     Carver carver(base);
     const index_t padded_dim = round_up(shape.head_dim, kLanes);
-    const index_t padded_len = round_up(shape.seq_len, kQueries);
+    const index_t padded_len = round_up(shape.seq_len, kKeys);
     queries = carver.take(padded_len * padded_dim);
     dout = carver.take(padded_len * padded_dim);
     dqueries = carver.take(padded_len * padded_dim);
@@ -25,21 +25,23 @@ struct Workspace {
     keys = carver.take(kKeys * padded_dim);
     keys_t = carver.take(kKeys * shape.head_dim);
     values_t = carver.take(kKeys * shape.head_dim);
-    dkeys = carver.take(kKeys * padded_dim);
-    dvalues = carver.take(kKeys * padded_dim);
+    dkeys = carver.take(padded_len * padded_dim);
+    dvalues = carver.take(padded_len * padded_dim);
     probabilities = carver.take(kQueries * kKeys);
     dscores = carver.take(kQueries * kKeys);
     floats = carver.used();
   }
   float *queries, *dout,
-      *dqueries;  // [T, P] of one query head, queries scaled by 1 / sqrt(D)
-  float* delta;   // [T]
-  float *keys, *dkeys, *dvalues;   // [kKeys, P]
-  float *keys_t, *values_t;        // [D, kKeys]
+      *dqueries;             // [T, P] of one query head, queries scaled by 1 / sqrt(D)
+  float* delta;              // [T]
+  float *dkeys, *dvalues;    // [T, P], sums over the query heads of the group
+  float* keys;               // [kKeys, P]
+  float *keys_t, *values_t;  // [D, kKeys]
   float *probabilities, *dscores;  // [kQueries, kKeys]
   index_t floats;
 };
 
+template <class T>
 class Backward {
  public:
   Backward(TensorView dqkv, TensorView dout, TensorView qkv, TensorView out,
@@ -60,29 +62,29 @@ class Backward {
   void group(index_t sequence, index_t kv_head, Workspace& work) const {
     const index_t group_size = shape_.heads / shape_.kv_heads;
     const Visibility visible(mask_, sequence, shape_.seq_len);
+    const index_t rows = round_up(shape_.seq_len, kKeys);
+    std::fill_n(work.dkeys, rows * padded_dim_, 0.0f);
+    std::fill_n(work.dvalues, rows * padded_dim_, 0.0f);
     for (index_t i = 0; i < group_size; ++i) {
       const index_t head = kv_head * group_size + i;
       pack_head(sequence, head, work);
       for (index_t first = 0; first < shape_.seq_len; first += kKeys) {
         key_tile(sequence, head, kv_head, first, visible, work);
-        write_key_tile(sequence, kv_head, first, i == 0, work);
       }
-      write_dqueries(sequence, head, work);
+      write_rows(sequence, head, work.dqueries, scale_);
     }
+    write_rows(sequence, shape_.heads + kv_head, work.dkeys, 1.0f);
+    write_rows(sequence, shape_.heads + shape_.kv_heads + kv_head, work.dvalues, 1.0f);
   }
 
  private:
-  HeadRows columns(TensorView tensor, index_t sequence, index_t column_head) const {
-    const index_t stride = tensor.shape()[1];
-    return {tensor.data<float>() + sequence * shape_.seq_len * stride +
-                column_head * shape_.head_dim,
-            stride};
+  HeadRows<const T> columns(TensorView tensor, index_t sequence, index_t head) const {
+    return head_rows<const T>(tensor, shape_, sequence, head);
   }
 
   void pack_head(index_t sequence, index_t head, Workspace& work) const {
     const index_t len = shape_.seq_len, rows = round_up(len, kQueries);
-    const HeadRows dout = columns(dout_, sequence, head),
-                   out = columns(out_, sequence, head);
+    const auto dout = columns(dout_, sequence, head), out = columns(out_, sequence, head);
     pack_rows(work.queries, columns(qkv_, sequence, head), 0, len, rows, shape_.head_dim,
               padded_dim_, scale_);
     pack_rows(work.dout, dout, 0, len, rows, shape_.head_dim, padded_dim_, 1.0f);
@@ -90,7 +92,9 @@ class Backward {
     for (index_t t = 0; t < len; ++t) {
       float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
-      for (index_t d = 0; d < shape_.head_dim; ++d) sum += dout.row(t)[d] * out.row(t)[d];
+      for (index_t d = 0; d < shape_.head_dim; ++d) {
+        sum += to_float(dout.row(t)[d]) * to_float(out.row(t)[d]);
+      }
       work.delta[t] = sum;
     }
   }
@@ -100,13 +104,11 @@ class Backward {
   void key_tile(index_t sequence, index_t head, index_t kv_head, index_t key,
                 const Visibility& visible, Workspace& work) const {
     const index_t valid = std::min(kKeys, shape_.seq_len - key);
-    const HeadRows k = columns(qkv_, sequence, shape_.heads + kv_head);
-    const HeadRows v = columns(qkv_, sequence, shape_.heads + shape_.kv_heads + kv_head);
+    const auto k = columns(qkv_, sequence, shape_.heads + kv_head);
+    const auto v = columns(qkv_, sequence, shape_.heads + shape_.kv_heads + kv_head);
     pack_rows(work.keys, k, key, valid, kKeys, shape_.head_dim, padded_dim_, 1.0f);
     pack_transposed(work.keys_t, k, key, valid, shape_.head_dim);
     pack_transposed(work.values_t, v, key, valid, shape_.head_dim);
-    std::fill_n(work.dkeys, kKeys * padded_dim_, 0.0f);
-    std::fill_n(work.dvalues, kKeys * padded_dim_, 0.0f);
     for (index_t query = key; query < shape_.seq_len; query += kQueries) {
       const Visibility::Starts starts = visible.starts(query);
       if (starts.least >= key + kKeys) continue;
@@ -144,10 +146,11 @@ class Backward {
         for (index_t j = 0; j < kKeys; ++j) ds[j] = p[j] * (ds[j] - delta);
       }
     }
-    multiply_add(work.dvalues, padded_dim_, {work.probabilities, 1, kKeys}, dout,
-                 padded_dim_, kKeys, padded_dim_, kQueries);
-    multiply_add(work.dkeys, padded_dim_, {work.dscores, 1, kKeys}, queries, padded_dim_,
-                 kKeys, padded_dim_, kQueries);
+    multiply_add(work.dvalues + key * padded_dim_, padded_dim_,
+                 {work.probabilities, 1, kKeys}, dout, padded_dim_, kKeys, padded_dim_,
+                 kQueries);
+    multiply_add(work.dkeys + key * padded_dim_, padded_dim_, {work.dscores, 1, kKeys},
+                 queries, padded_dim_, kKeys, padded_dim_, kQueries);
     multiply_add(work.dqueries + query * padded_dim_, padded_dim_,
                  {work.dscores, kKeys, 1}, work.keys, padded_dim_, kQueries, padded_dim_,
                  kKeys);
@@ -181,33 +184,14 @@ class Backward {
     }
   }
 
-  // The first query head of a group overwrites, the others add.
-  void write_key_tile(index_t sequence, index_t kv_head, index_t key, bool first,
-                      const Workspace& work) const {
-    const HeadRows dk = columns(dqkv_, sequence, shape_.heads + kv_head);
-    const HeadRows dv =
-        columns(dqkv_, sequence, shape_.heads + shape_.kv_heads + kv_head);
-    for (index_t j = 0; j < std::min(kKeys, shape_.seq_len - key); ++j) {
-      write_row(dk.row(key + j), work.dkeys + j * padded_dim_, first);
-      write_row(dv.row(key + j), work.dvalues + j * padded_dim_, first);
-    }
-  }
-
-  void write_row(float* to, const float* from, bool overwrite) const {
-    if (overwrite) {
-      std::copy_n(from, shape_.head_dim, to);
-      return;
-    }
+  void write_rows(index_t sequence, index_t head, const float* from, float scale) const {
+    const HeadRows<T> to = head_rows<T>(dqkv_, shape_, sequence, head);
+    for (index_t t = 0; t < shape_.seq_len; ++t, from += padded_dim_) {
+      T* const row = to.row(t);
 #pragma omp simd
-    for (index_t d = 0; d < shape_.head_dim; ++d) to[d] += from[d];
-  }
-
-  void write_dqueries(index_t sequence, index_t head, const Workspace& work) const {
-    const HeadRows dq = columns(dqkv_, sequence, head);
-    for (index_t t = 0; t < shape_.seq_len; ++t) {
-      const float* const from = work.dqueries + t * padded_dim_;
-#pragma omp simd
-      for (index_t d = 0; d < shape_.head_dim; ++d) dq.row(t)[d] = scale_ * from[d];
+      for (index_t d = 0; d < shape_.head_dim; ++d) {
+        row[d] = from_float<T>(scale * from[d]);
+      }
     }
   }
 
@@ -231,18 +215,20 @@ void attention_backward(TensorView dqkv, TensorView dout, TensorView qkv, Tensor
                         TensorView lse, const AttentionShape& shape,
                         const AttentionMask& mask, const Dropout& dropout,
                         TensorView scratch) {
-  const Backward backward(dqkv, dout, qkv, out, lse, shape, mask, dropout);
   const int threads = static_cast<int>(scratch.shape()[0]);
   if (threads == 0) return;
+  with_type(qkv.dtype(), [&]<class T>(TypeTag<T>) {
+    const Backward<T> backward(dqkv, dout, qkv, out, lse, shape, mask, dropout);
 #pragma omp parallel num_threads(threads)
-  {
-    Workspace work(shape,
-                   scratch.data<float>() + omp_get_thread_num() * scratch.shape()[1]);
+    {
+      Workspace work(shape,
+                     scratch.data<float>() + omp_get_thread_num() * scratch.shape()[1]);
 #pragma omp for schedule(static)
-    for (index_t i = 0; i < shape.sequences * shape.kv_heads; ++i) {
-      backward.group(i / shape.kv_heads, i % shape.kv_heads, work);
+      for (index_t i = 0; i < shape.sequences * shape.kv_heads; ++i) {
+        backward.group(i / shape.kv_heads, i % shape.kv_heads, work);
+      }
     }
-  }
+  });
 }
 
 }  // namespace llmtrain::ops::cpu

@@ -61,6 +61,7 @@ float soften(float* scores, RowState& state) {
   return correction;
 }
 
+template <class T>
 class Forward {
  public:
   Forward(TensorView out, TensorView lse, TensorView qkv, const AttentionShape& shape,
@@ -83,16 +84,14 @@ class Forward {
   }
 
  private:
-  HeadRows columns(index_t sequence, index_t column_head) const {
-    return {qkv_.data<float>() + sequence * shape_.seq_len * shape_.columns() +
-                column_head * shape_.head_dim,
-            shape_.columns()};
+  HeadRows<const T> columns(index_t sequence, index_t head) const {
+    return head_rows<const T>(qkv_, shape_, sequence, head);
   }
 
   void pack_keys_and_values(index_t sequence, index_t head, Workspace& work) const {
     const index_t kv_head = head / (shape_.heads / shape_.kv_heads);
-    const HeadRows k = columns(sequence, shape_.heads + kv_head);
-    const HeadRows v = columns(sequence, shape_.heads + shape_.kv_heads + kv_head);
+    const auto k = columns(sequence, shape_.heads + kv_head);
+    const auto v = columns(sequence, shape_.heads + shape_.kv_heads + kv_head);
     for (index_t first = 0; first < shape_.seq_len; first += kKeys) {
       const index_t valid = std::min(kKeys, shape_.seq_len - first);
       pack_transposed(work.keys + first * shape_.head_dim, k, first, valid,
@@ -160,17 +159,17 @@ class Forward {
 
   void write(index_t sequence, index_t head, index_t first, index_t valid,
              const RowState* rows, const float* from) const {
-    const index_t width = shape_.heads * shape_.head_dim;
+    const HeadRows<T> out = head_rows<T>(out_, shape_, sequence, head);
     float* const lse =
         lse_.data<float>() + (sequence * shape_.heads + head) * shape_.seq_len + first;
-    float* to = out_.data<float>() + (sequence * shape_.seq_len + first) * width +
-                head * shape_.head_dim;
-    for (index_t i = 0; i < valid; ++i, to += width) {
+    for (index_t i = 0; i < valid; ++i) {
+      T* const to = out.row(first + i);
       const float inverse = 1.0f / rows[i].sum;
       lse[i] = rows[i].largest + std::log(rows[i].sum);
 #pragma omp simd
-      for (index_t d = 0; d < shape_.head_dim; ++d)
-        to[d] = from[i * padded_dim_ + d] * inverse;
+      for (index_t d = 0; d < shape_.head_dim; ++d) {
+        to[d] = from_float<T>(from[i * padded_dim_ + d] * inverse);
+      }
     }
   }
 
@@ -192,18 +191,20 @@ Shape attention_forward_scratch(const AttentionShape& shape) {
 void attention_forward(TensorView out, TensorView lse, TensorView qkv,
                        const AttentionShape& shape, const AttentionMask& mask,
                        const Dropout& dropout, TensorView scratch) {
-  const Forward forward(out, lse, qkv, shape, mask, dropout);
   const int threads = static_cast<int>(scratch.shape()[0]);
   if (threads == 0) return;
+  with_type(qkv.dtype(), [&]<class T>(TypeTag<T>) {
+    const Forward<T> forward(out, lse, qkv, shape, mask, dropout);
 #pragma omp parallel num_threads(threads)
-  {
-    Workspace work(shape,
-                   scratch.data<float>() + omp_get_thread_num() * scratch.shape()[1]);
+    {
+      Workspace work(shape,
+                     scratch.data<float>() + omp_get_thread_num() * scratch.shape()[1]);
 #pragma omp for schedule(static)
-    for (index_t i = 0; i < shape.sequences * shape.heads; ++i) {
-      forward.head(i / shape.heads, i % shape.heads, work);
+      for (index_t i = 0; i < shape.sequences * shape.heads; ++i) {
+        forward.head(i / shape.heads, i % shape.heads, work);
+      }
     }
-  }
+  });
 }
 
 }  // namespace llmtrain::ops::cpu

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "ops/cpu_kernels.hpp"
 #include "ops/dropout_factors.hpp"
@@ -34,28 +35,41 @@ class Carver {
 };
 
 // A head's columns within rows of a tensor.
+template <class T>
 struct HeadRows {
-  float* data;
+  T* data;
   index_t stride;
-  float* row(index_t t) const { return data + t * stride; }
+  T* row(index_t t) const { return data + t * stride; }
 };
 
+// The columns of the `head`-th head, of whatever kind, of one sequence.
+template <class T>
+HeadRows<T> head_rows(TensorView tensor, const AttentionShape& shape, index_t sequence,
+                      index_t head) {
+  const index_t stride = tensor.shape()[1];
+  return {tensor.data<std::remove_const_t<T>>() + sequence * shape.seq_len * stride +
+              head * shape.head_dim,
+          stride};
+}
+
 // to[rows of tile, padded_dim] = scale * from, zeros beyond `valid` rows and head_dim.
-inline void pack_rows(float* to, HeadRows from, index_t begin, index_t valid,
-                      index_t rows, index_t head_dim, index_t padded_dim, float scale) {
+template <class T>
+void pack_rows(float* to, HeadRows<T> from, index_t begin, index_t valid, index_t rows,
+               index_t head_dim, index_t padded_dim, float scale) {
   for (index_t i = 0; i < rows; ++i) {
     float* const row = to + i * padded_dim;
     const index_t filled = i < valid ? head_dim : 0;
-    const float* const source = filled ? from.row(begin + i) : nullptr;
+    const T* const source = filled ? from.row(begin + i) : nullptr;
 #pragma omp simd
-    for (index_t d = 0; d < filled; ++d) row[d] = scale * source[d];
+    for (index_t d = 0; d < filled; ++d) row[d] = scale * to_float(source[d]);
     std::fill(row + filled, row + padded_dim, 0.0f);
   }
 }
 
 // to[head_dim, kKeys] = transposed rows, zeros beyond `valid` keys.
-inline void pack_transposed(float* to, HeadRows from, index_t begin, index_t valid,
-                            index_t head_dim) {
+template <class T>
+void pack_transposed(float* to, HeadRows<T> from, index_t begin, index_t valid,
+                     index_t head_dim) {
   for (index_t j = 0; j < kKeys; j += kLanes) {
     index_t d = 0;
     for (; j + kLanes <= valid && d + kLanes <= head_dim; d += kLanes) {
@@ -63,7 +77,7 @@ inline void pack_transposed(float* to, HeadRows from, index_t begin, index_t val
     }
     for (; d < head_dim; ++d) {
       for (index_t i = j; i < j + kLanes; ++i) {
-        to[d * kKeys + i] = i < valid ? from.row(begin + i)[d] : 0.0f;
+        to[d * kKeys + i] = i < valid ? to_float(from.row(begin + i)[d]) : 0.0f;
       }
     }
   }

@@ -17,9 +17,16 @@ inline void check_dtype(const char* op, const char* argument, const TensorView& 
   }
 }
 
+inline void check_floating(const char* op, const char* argument, const TensorView& view) {
+  if (!is_floating(view.dtype())) [[unlikely]] {
+    fail(Status::internal, op, ": ", argument, " holds ", name(view.dtype()),
+         ", not floating-point numbers");
+  }
+}
+
 // Throws Error(internal) naming op and argument unless `view` has this dtype and shape.
 inline void check_tensor(const char* op, const char* argument, const TensorView& view,
-                         const Shape& shape, Dtype dtype = Dtype::f32) {
+                         const Shape& shape, Dtype dtype) {
   check_dtype(op, argument, view, dtype);
   if (view.shape() != shape) [[unlikely]] {
     fail(Status::internal, op, ": ", argument, " has shape ", view.shape().text(),
@@ -27,20 +34,25 @@ inline void check_tensor(const char* op, const char* argument, const TensorView&
   }
 }
 
-// The same for any shape with `count` elements.
+// The same with any floating-point dtype: gradients of parameters choose theirs.
+inline void check_floating(const char* op, const char* argument, const TensorView& view,
+                           const Shape& shape) {
+  check_floating(op, argument, view);
+  check_tensor(op, argument, view, shape, view.dtype());
+}
+
+// The number of elements, whatever shape and dtype.
 inline void check_count(const char* op, const char* argument, const TensorView& view,
-                        index_t count, Dtype dtype = Dtype::f32) {
-  check_dtype(op, argument, view, dtype);
+                        index_t count) {
   if (view.count() != count) [[unlikely]] {
     fail(Status::internal, op, ": ", argument, " has ", view.count(), " elements, not ",
          count);
   }
 }
 
-// The same for a matrix of any size.
-inline void check_matrix(const char* op, const char* argument, const TensorView& view,
-                         Dtype dtype = Dtype::f32) {
-  check_dtype(op, argument, view, dtype);
+// A matrix of any size and floating-point dtype.
+inline void check_matrix(const char* op, const char* argument, const TensorView& view) {
+  check_floating(op, argument, view);
   if (view.shape().rank() != 2) [[unlikely]] {
     fail(Status::internal, op, ": ", argument, " has shape ", view.shape().text(),
          ", not two dimensions");

@@ -23,10 +23,17 @@ void add(TensorView y, TensorView x);
 void dropout(TensorView y, TensorView x, const Dropout& dropout);
 void add_dropout(TensorView y, TensorView residual, TensorView x, const Dropout& dropout);
 
-void matmul(TensorView out, TensorView a, TensorView b, MatmulOptions options);
-void linear_forward(TensorView y, TensorView x, TensorView weight, TensorView bias);
-void linear_backward(const LinearGradients& gradients, TensorView dy, TensorView x,
-                     TensorView weight);
+// Scratch of matmul: [threads, floats of each] for 16-bit matrices, nothing for f32.
+Shape matmul_scratch(TensorView out, TensorView a, MatmulOptions options);
+void matmul(TensorView out, TensorView a, TensorView b, TensorView bias,
+            MatmulOptions options, TensorView scratch);
+// The part of matmul that a CPU with bf16 units takes: bf16 operands, out bf16 or f32. Elsewhere
+// oneDNN emulates it, slowly.
+bool has_bf16_units();
+void matmul_bf16(TensorView out, TensorView a, TensorView b, TensorView bias,
+                 MatmulOptions options);
+// sums[c] += the sum over rows of x[:, c].
+void add_column_sums(TensorView sums, TensorView x);
 
 void gelu_forward(TensorView y, TensorView x);
 void gelu_backward(TensorView dx, TensorView dy, TensorView x);
@@ -60,15 +67,16 @@ void cross_entropy_with_gradient(TensorView losses, TensorView logits, TensorVie
 
 void embedding_forward(TensorView y, TensorView ids, TensorView tokens_table,
                        TensorView positions_table, index_t seq_len);
+// order: i32 [tokens] of scratch.
 void embedding_backward(TensorView dtokens, TensorView dpositions, TensorView dy,
-                        TensorView ids, index_t seq_len);
+                        TensorView ids, index_t seq_len, TensorView order);
 
 void rope_table(TensorView table, double theta);
 void rope(TensorView x, TensorView table, const RopeShape& shape,
           RopeDirection direction);
 
-void adamw(TensorView weights, TensorView exp_avg, TensorView exp_avg_sq,
-           TensorView gradients, const AdamWStep& step);
+void adamw(TensorView weights, TensorView rounded, TensorView exp_avg,
+           TensorView exp_avg_sq, TensorView gradients, const AdamWStep& step);
 
 // Scratch of the reductions: one double (two floats) for each block of elements.
 Shape reduce_scratch(index_t count);

@@ -11,7 +11,7 @@ void check(const char* op, TensorView losses, TensorView logits, TensorView labe
            index_t vocabulary) {
   check_matrix(op, "logits", logits);
   const index_t tokens = logits.shape()[0];
-  check_tensor(op, "losses", losses, Shape{tokens});
+  check_tensor(op, "losses", losses, Shape{tokens}, Dtype::f32);
   check_tensor(op, "labels", labels, Shape{tokens}, Dtype::i32);
   require(vocabulary > 0 && vocabulary <= logits.shape()[1], op, ": vocabulary is ",
           vocabulary, ", logits have ", logits.shape()[1], " columns");

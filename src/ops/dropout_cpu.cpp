@@ -10,13 +10,14 @@ namespace {
 constexpr index_t kPiece = 256;  // columns whose factors are on the stack at once
 
 // y = residual + factor * x, or factor * x without a residual.
-void apply(TensorView y, const float* residual, TensorView x, const Dropout& dropout) {
+template <class T>
+void apply(TensorView y, const T* residual, TensorView x, const Dropout& dropout) {
   const index_t rows = x.shape()[0], width = x.shape()[1];
   if (rows == 0) return;
   const index_t seq_len = rows / static_cast<index_t>(dropout.positions.size());
   const DropoutFactors mask(dropout);
-  const float* const from = x.data<float>();
-  float* const to = y.data<float>();
+  const T* const from = x.data<T>();
+  T* const to = y.data<T>();
 #pragma omp parallel for schedule(static)
   for (index_t row = 0; row < rows; ++row) {
     const std::uint32_t position = dropout.positions[row / seq_len];
@@ -26,11 +27,14 @@ void apply(TensorView y, const float* residual, TensorView x, const Dropout& dro
       mask.draw(factors, (row % seq_len) * width + begin, count, position);
       if (residual == nullptr) {
 #pragma omp simd
-        for (index_t i = 0; i < count; ++i) to[at + i] = from[at + i] * factors[i];
+        for (index_t i = 0; i < count; ++i) {
+          to[at + i] = from_float<T>(to_float(from[at + i]) * factors[i]);
+        }
       } else {
 #pragma omp simd
         for (index_t i = 0; i < count; ++i) {
-          to[at + i] = residual[at + i] + from[at + i] * factors[i];
+          to[at + i] = from_float<T>(to_float(residual[at + i]) +
+                                     to_float(from[at + i]) * factors[i]);
         }
       }
     }
@@ -40,18 +44,24 @@ void apply(TensorView y, const float* residual, TensorView x, const Dropout& dro
 }  // namespace
 
 void dropout(TensorView y, TensorView x, const Dropout& dropout) {
-  if (dropout.probability > 0.0f) return apply(y, nullptr, x, dropout);
-  if (y.data<float>() != x.data<float>()) copy(y, x);
+  with_type(x.dtype(), [&]<class T>(TypeTag<T>) {
+    if (dropout.probability > 0.0f) return apply<T>(y, nullptr, x, dropout);
+    if (y.data<T>() != x.data<T>()) copy(y, x);
+  });
 }
 
 void add_dropout(TensorView y, TensorView residual, TensorView x,
                  const Dropout& dropout) {
-  if (dropout.probability > 0.0f) return apply(y, residual.data<float>(), x, dropout);
-  const float *const a = residual.data<float>(), *const b = x.data<float>();
-  float* const to = y.data<float>();
-  const index_t count = x.count();
+  with_type(x.dtype(), [&]<class T>(TypeTag<T>) {
+    if (dropout.probability > 0.0f) return apply(y, residual.data<T>(), x, dropout);
+    const T *const a = residual.data<T>(), *const b = x.data<T>();
+    T* const to = y.data<T>();
+    const index_t count = x.count();
 #pragma omp parallel for simd schedule(static)
-  for (index_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
+    for (index_t i = 0; i < count; ++i) {
+      to[i] = from_float<T>(to_float(a[i]) + to_float(b[i]));
+    }
+  });
 }
 
 }  // namespace llmtrain::ops::cpu

@@ -1,4 +1,4 @@
-// Plain elementwise f32 operations: checks and dispatch.
+// Plain elementwise operations: checks and dispatch.
 #include "llmtrain/ops/elementwise.hpp"
 
 #include "ops/checks.hpp"
@@ -7,20 +7,22 @@
 namespace llmtrain::ops {
 
 void fill(Context& ctx, TensorView x, float value) {
-  check_dtype("fill", "x", x, Dtype::f32);
+  check_floating("fill", "x", x);
   if (ctx.device.is_meta()) return;
   cpu::fill(x, value);
 }
 
 void copy(Context& ctx, TensorView y, TensorView x) {
-  check_dtype("copy", "x", x, Dtype::f32);
+  check_floating("copy", "x", x);
+  check_floating("copy", "y", y);
   check_count("copy", "y", y, x.count());
   if (ctx.device.is_meta()) return;
   cpu::copy(y, x);
 }
 
 void add(Context& ctx, TensorView y, TensorView x) {
-  check_dtype("add", "x", x, Dtype::f32);
+  check_floating("add", "x", x);
+  check_floating("add", "y", y);
   check_count("add", "y", y, x.count());
   if (ctx.device.is_meta()) return;
   cpu::add(y, x);

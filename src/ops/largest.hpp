@@ -1,17 +1,19 @@
-// The largest of many floats.
+// The largest of many numbers.
 #pragma once
 
 #include <limits>
 
 #include "llmtrain/core/types.hpp"
+#include "llmtrain/tensor/half.hpp"
 
 namespace llmtrain::ops::cpu {
 
 // At least `floor`; NaNs are passed over. The lanes are written out because compilers
 // keep a max reduction of one variable scalar: it is not associative for them when there
 // are NaNs.
-inline float largest(const float* values, index_t count,
-                     float floor = -std::numeric_limits<float>::infinity()) {
+template <class T>
+float largest(const T* values, index_t count,
+              float floor = -std::numeric_limits<float>::infinity()) {
   constexpr index_t kWidth = 64;
   const auto larger = [](float a, float b) { return a < b ? b : a; };
   float lanes[kWidth];
@@ -20,11 +22,11 @@ inline float largest(const float* values, index_t count,
   for (; i + kWidth <= count; i += kWidth) {
 #pragma omp simd
     for (index_t lane = 0; lane < kWidth; ++lane) {
-      lanes[lane] = larger(lanes[lane], values[i + lane]);
+      lanes[lane] = larger(lanes[lane], to_float(values[i + lane]));
     }
   }
   for (index_t lane = 0; i < count; ++i, ++lane)
-    lanes[lane] = larger(lanes[lane], values[i]);
+    lanes[lane] = larger(lanes[lane], to_float(values[i]));
   for (index_t half = kWidth / 2; half > 0; half /= 2) {
 #pragma omp simd
     for (index_t lane = 0; lane < half; ++lane) {

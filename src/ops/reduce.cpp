@@ -7,7 +7,7 @@
 namespace llmtrain::ops {
 
 double sum_of_powers(Context& ctx, TensorView x, double p) {
-  check_dtype("sum_of_powers", "x", x, Dtype::f32);
+  check_floating("sum_of_powers", "x", x);
   require(p > 0.0, "sum_of_powers: p is ", p, ", not positive");
   const ArenaScope scope(ctx.scratch);
   const TensorView scratch = ctx.scratch.allocate(cpu::reduce_scratch(x.count()));
@@ -16,7 +16,7 @@ double sum_of_powers(Context& ctx, TensorView x, double p) {
 }
 
 double sum(Context& ctx, TensorView x) {
-  check_dtype("sum", "x", x, Dtype::f32);
+  check_floating("sum", "x", x);
   const ArenaScope scope(ctx.scratch);
   const TensorView scratch = ctx.scratch.allocate(cpu::reduce_scratch(x.count()));
   if (ctx.device.is_meta()) return 0.0;

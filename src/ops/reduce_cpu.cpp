@@ -19,8 +19,8 @@ constexpr auto larger = [](double a, double b) { return b > a || b != b ? b : a;
 constexpr auto plus = [](double a, double b) { return a + b; };
 
 // Combines value(x[i]) over a block, starting from 0.
-template <class Value, class Combine>
-double reduce_block(const float* x, index_t count, Value value, Combine combine) {
+template <class T, class Value, class Combine>
+double reduce_block(const T* x, index_t count, Value value, Combine combine) {
   double lanes[kLanes] = {};
   index_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
@@ -29,11 +29,12 @@ double reduce_block(const float* x, index_t count, Value value, Combine combine)
     __builtin_prefetch(x + i + kAhead + kLanes / 2);
 #pragma omp simd
     for (index_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] = combine(lanes[lane], value(static_cast<double>(x[i + lane])));
+      lanes[lane] =
+          combine(lanes[lane], value(static_cast<double>(to_float(x[i + lane]))));
     }
   }
   for (index_t lane = 0; i < count; ++i, ++lane) {
-    lanes[lane] = combine(lanes[lane], value(static_cast<double>(x[i])));
+    lanes[lane] = combine(lanes[lane], value(static_cast<double>(to_float(x[i]))));
   }
   double result = 0.0;
   for (const double lane : lanes) result = combine(result, lane);
@@ -43,14 +44,16 @@ double reduce_block(const float* x, index_t count, Value value, Combine combine)
 template <class Value, class Combine>
 double reduce(TensorView x, TensorView scratch, Value value, Combine combine) {
   const index_t count = x.count(), blocks = divide_up(count, kBlock);
-  const float* const data = x.data<float>();
   auto* const partial = reinterpret_cast<double*>(scratch.data<float>());
+  with_type(x.dtype(), [&]<class T>(TypeTag<T>) {
+    const T* const data = x.data<T>();
 #pragma omp parallel for schedule(static)
-  for (index_t block = 0; block < blocks; ++block) {
-    const index_t begin = block * kBlock;
-    partial[block] =
-        reduce_block(data + begin, std::min(kBlock, count - begin), value, combine);
-  }
+    for (index_t block = 0; block < blocks; ++block) {
+      const index_t begin = block * kBlock;
+      partial[block] =
+          reduce_block(data + begin, std::min(kBlock, count - begin), value, combine);
+    }
+  });
   double result = 0.0;
   for (index_t block = 0; block < blocks; ++block)
     result = combine(result, partial[block]);

@@ -8,6 +8,7 @@ namespace llmtrain::ops {
 
 void rope_table(Context& ctx, TensorView table, double theta) {
   check_matrix("rope_table", "table", table);
+  check_dtype("rope_table", "table", table, Dtype::f32);
   require(table.shape()[1] % 2 == 0, "rope_table: table has an odd head_dim, ",
           table.shape()[1]);
   require(theta > 0.0, "rope_table: theta is ", theta);
@@ -27,7 +28,8 @@ void rope(Context& ctx, TensorView x, TensorView table, const RopeShape& shape,
   require(shape.heads >= 0 && shape.heads * shape.head_dim <= x.shape()[1],
           "rope: x has ", x.shape()[1], " columns for ", shape.heads, " heads of ",
           shape.head_dim);
-  check_tensor("rope", "table", table, Shape{table.shape()[0], shape.head_dim});
+  check_tensor("rope", "table", table, Shape{table.shape()[0], shape.head_dim},
+               Dtype::f32);
   require(shape.position_offset + shape.seq_len <= table.shape()[0], "rope: table has ",
           table.shape()[0], " positions for ", shape.position_offset, " + ",
           shape.seq_len);

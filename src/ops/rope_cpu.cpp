@@ -23,24 +23,27 @@ void rope_table(TensorView table, double theta) {
 
 void rope(TensorView x, TensorView table, const RopeShape& shape,
           RopeDirection direction) {
-  const index_t tokens = x.shape()[0], columns = x.shape()[1], half = shape.head_dim / 2;
-  const float sign = direction == RopeDirection::forward ? 1.0f : -1.0f;
+  with_type(x.dtype(), [&]<class T>(TypeTag<T>) {
+    const index_t tokens = x.shape()[0], columns = x.shape()[1],
+                  half = shape.head_dim / 2;
+    const float sign = direction == RopeDirection::forward ? 1.0f : -1.0f;
 #pragma omp parallel for schedule(static)
-  for (index_t t = 0; t < tokens; ++t) {
-    const index_t position = t % shape.seq_len + shape.position_offset;
-    const float* const cosine = table.data<float>() + position * shape.head_dim;
-    const float* const sine = cosine + half;
-    for (index_t head = 0; head < shape.heads; ++head) {
-      float* const low = x.data<float>() + t * columns + head * shape.head_dim;
-      float* const high = low + half;
+    for (index_t t = 0; t < tokens; ++t) {
+      const index_t position = t % shape.seq_len + shape.position_offset;
+      const float* const cosine = table.data<float>() + position * shape.head_dim;
+      const float* const sine = cosine + half;
+      for (index_t head = 0; head < shape.heads; ++head) {
+        T* const low = x.data<T>() + t * columns + head * shape.head_dim;
+        T* const high = low + half;
 #pragma omp simd
-      for (index_t i = 0; i < half; ++i) {
-        const float a = low[i], b = high[i], s = sign * sine[i];
-        low[i] = a * cosine[i] - b * s;
-        high[i] = b * cosine[i] + a * s;
+        for (index_t i = 0; i < half; ++i) {
+          const float a = to_float(low[i]), b = to_float(high[i]), s = sign * sine[i];
+          low[i] = from_float<T>(a * cosine[i] - b * s);
+          high[i] = from_float<T>(b * cosine[i] + a * s);
+        }
       }
     }
-  }
+  });
 }
 
 }  // namespace llmtrain::ops::cpu

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "llmtrain/core/types.hpp"
+#include "llmtrain/tensor/half.hpp"
 
 namespace llmtrain::ops::cpu {
 
@@ -27,6 +28,12 @@ inline Lanes load(const float* from) {
   Lanes result;
   std::memcpy(&result, from, sizeof result);
   return result;
+}
+template <class T>
+Lanes load(const T* from) {
+  float values[kLanes];
+  for (int i = 0; i < kLanes; ++i) values[i] = to_float(from[i]);
+  return load(values);
 }
 inline void store(float* to, Lanes value) { std::memcpy(to, &value, sizeof value); }
 
@@ -94,7 +101,8 @@ Lanes interleave(Lanes a, Lanes b, std::integer_sequence<int, lane...>) {
 // to[kLanes, kLanes] = transposed from. Interleaving the first half of the rows with the
 // second moves the highest bit of an element's row to the lowest of its column; done once
 // for each bit, rows and columns have changed places.
-inline void transpose_block(float* to, index_t ldt, const float* from, index_t ldf) {
+template <class T>
+void transpose_block(float* to, index_t ldt, const T* from, index_t ldf) {
   using Sequence = std::make_integer_sequence<int, kLanes>;
   Lanes rows[kLanes], next[kLanes];
 #pragma GCC unroll 16

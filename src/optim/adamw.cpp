@@ -18,9 +18,11 @@ void adamw_step(Context& ctx, Units& units, const OptimizerConfig& config,
     const auto update = [&](index_t begin, index_t count, double weight_decay) {
       if (count == 0) return;
       step.weight_decay = static_cast<float>(weight_decay);
-      ops::adamw(ctx, part.weights.flat(begin, count), part.exp_avg.flat(begin, count),
-                 part.exp_avg_sq.flat(begin, count), part.gradients.flat(begin, count),
-                 step);
+      ops::adamw(
+          ctx, part.weights.flat(begin, count),
+          part.rounded.count() > 0 ? part.rounded.flat(begin, count) : TensorView{},
+          part.exp_avg.flat(begin, count), part.exp_avg_sq.flat(begin, count),
+          part.gradients.flat(begin, count), step);
     };
     const index_t decayed = part.decayed_count();
     update(0, decayed, config.weight_decay);

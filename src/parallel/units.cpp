@@ -16,22 +16,22 @@ constexpr index_t kSliceMultiple = 64;
 // same size: after the first micro-batch nothing is allocated.
 class Units::Pool {
  public:
-  Pool(Device& device, MemoryUse use) : device_(device), use_(use) {}
+  Pool(Device& device, Dtype dtype, MemoryUse use)
+      : device_(device), dtype_(dtype), use_(use) {}
 
   Buffer take(index_t elements) {
-    auto& free = free_[elements];
-    if (free.empty()) return device_.allocate(elements * size_bytes(Dtype::f32), use_);
+    const index_t bytes = elements * size_bytes(dtype_);
+    auto& free = free_[bytes];
+    if (free.empty()) return device_.allocate(bytes, use_);
     Buffer buffer = std::move(free.back());
     free.pop_back();
     return buffer;
   }
-  void give_back(Buffer buffer) {
-    const index_t elements = buffer.bytes() / size_bytes(Dtype::f32);
-    free_[elements].push_back(std::move(buffer));
-  }
+  void give_back(Buffer buffer) { free_[buffer.bytes()].push_back(std::move(buffer)); }
 
  private:
   Device& device_;
+  Dtype dtype_;
   MemoryUse use_;
   std::map<index_t, std::vector<Buffer>> free_;
 };
@@ -40,7 +40,7 @@ struct Units::Unit {
   std::unique_ptr<ParameterSet> set;
   index_t padded = 0, slice = 0, slice_begin = 0;
   // Whole or this rank's slice, as the stage says.
-  Buffer weights, gradients, exp_avg, exp_avg_sq;
+  Buffer weights, gradients, masters, exp_avg, exp_avg_sq;
   // Whole, while in use (stage 3; stages 2 and 3).
   Buffer gathered, local_gradients;
   int weight_users = 0;
@@ -52,13 +52,18 @@ index_t UnitSlice::decayed_count() const {
   return std::clamp<index_t>(parameters->decayed_size() - begin, 0, count());
 }
 
-Units::Units(Context& ctx, Communicator& data, ZeroStage stage,
+Units::Units(Context& ctx, Communicator& data, ZeroStage stage, const UnitDtypes& dtypes,
              std::vector<std::unique_ptr<ParameterSet>> sets, std::uint64_t seed)
     : ctx_(ctx),
       data_(data),
       stage_(stage),
-      weight_pool_(std::make_unique<Pool>(ctx.device, MemoryUse::weights)),
-      gradient_pool_(std::make_unique<Pool>(ctx.device, MemoryUse::gradients)) {
+      dtypes_(dtypes),
+      weight_pool_(
+          std::make_unique<Pool>(ctx.device, dtypes.weights, MemoryUse::weights)),
+      gradient_pool_(
+          std::make_unique<Pool>(ctx.device, dtypes.gradients, MemoryUse::gradients)),
+      reduction_pool_(
+          std::make_unique<Pool>(ctx.device, dtypes.reduction, MemoryUse::gradients)) {
   for (auto& set : sets) {
     auto unit = std::make_unique<Unit>();
     unit->set = std::move(set);
@@ -66,8 +71,7 @@ Units::Units(Context& ctx, Communicator& data, ZeroStage stage,
     unit->padded = unit->slice * data.size();
     unit->slice_begin = unit->slice * data.rank();
     allocate(*unit);
-    const index_t begin = stage_ == ZeroStage::weights ? unit->slice_begin : 0;
-    unit->set->initialize(unit->weights.floats(), begin, seed);
+    initialize(*unit, seed);
     units_.push_back(std::move(unit));
   }
 }
@@ -75,18 +79,33 @@ Units::Units(Context& ctx, Communicator& data, ZeroStage stage,
 Units::~Units() = default;
 
 void Units::allocate(Unit& unit) {
-  const auto make = [&](index_t elements, MemoryUse use) {
-    return ctx_.device.allocate(elements * size_bytes(Dtype::f32), use);
+  // Whole in the stages below `sharded_from`.
+  const auto make = [&](ZeroStage sharded_from, Dtype dtype, MemoryUse use) {
+    const index_t elements = stage_ < sharded_from ? unit.padded : unit.slice;
+    return ctx_.device.allocate(elements * size_bytes(dtype), use);
   };
-  const auto whole_below = [&](ZeroStage stage) {
-    return stage_ < stage ? unit.padded : unit.slice;
+  unit.weights = make(ZeroStage::weights, dtypes_.weights, MemoryUse::weights);
+  unit.gradients = make(ZeroStage::gradients, dtypes_.gradients, MemoryUse::gradients);
+  if (has_masters()) {
+    unit.masters = make(ZeroStage::optimizer, Dtype::f32, MemoryUse::masters);
+  }
+  unit.exp_avg = make(ZeroStage::optimizer, Dtype::f32, MemoryUse::moments);
+  unit.exp_avg_sq = make(ZeroStage::optimizer, Dtype::f32, MemoryUse::moments);
+  if (stage_ < ZeroStage::weights) {
+    unit.set->bind_weights(unit.weights.view(dtypes_.weights));
+  }
+  if (stage_ < ZeroStage::gradients) {
+    unit.set->bind_gradients(unit.gradients.view(dtypes_.gradients));
+  }
+}
+
+void Units::initialize(Unit& unit, std::uint64_t seed) {
+  const auto fill = [&](const Buffer& buffer, Dtype dtype, ZeroStage sharded_from) {
+    unit.set->initialize(buffer.view(dtype), stage_ < sharded_from ? 0 : unit.slice_begin,
+                         seed);
   };
-  unit.weights = make(whole_below(ZeroStage::weights), MemoryUse::weights);
-  unit.gradients = make(whole_below(ZeroStage::gradients), MemoryUse::gradients);
-  unit.exp_avg = make(whole_below(ZeroStage::optimizer), MemoryUse::moments);
-  unit.exp_avg_sq = make(whole_below(ZeroStage::optimizer), MemoryUse::moments);
-  if (stage_ < ZeroStage::weights) unit.set->bind_weights(unit.weights.floats());
-  if (stage_ < ZeroStage::gradients) unit.set->bind_gradients(unit.gradients.floats());
+  fill(unit.weights, dtypes_.weights, ZeroStage::weights);
+  if (has_masters()) fill(unit.masters, Dtype::f32, ZeroStage::optimizer);
 }
 
 const ParameterSet& Units::parameters(int unit) const {
@@ -102,7 +121,9 @@ index_t Units::parameter_count() const {
 void Units::begin_step() {
   for (auto& unit : units_) {
     unit->gradients_are_fresh = true;
-    if (stage_ < ZeroStage::gradients) ops::fill(ctx_, unit->gradients.floats(), 0.0f);
+    if (stage_ < ZeroStage::gradients) {
+      ops::fill(ctx_, unit->gradients.view(dtypes_.gradients), 0.0f);
+    }
   }
 }
 
@@ -110,8 +131,9 @@ void Units::acquire_weights(int index) {
   Unit& unit = at(index);
   if (stage_ < ZeroStage::weights || unit.weight_users++ > 0) return;
   unit.gathered = weight_pool_->take(unit.padded);
-  data_.all_gather(unit.gathered.floats(), unit.weights.floats());
-  unit.set->bind_weights(unit.gathered.floats());
+  const TensorView whole = unit.gathered.view(dtypes_.weights);
+  data_.all_gather(whole, unit.weights.view(dtypes_.weights));
+  unit.set->bind_weights(whole);
 }
 
 void Units::release_weights(int index) {
@@ -125,31 +147,48 @@ void Units::acquire_gradients(int index) {
   Unit& unit = at(index);
   if (stage_ < ZeroStage::gradients || unit.local_gradients) return;
   unit.local_gradients = gradient_pool_->take(unit.padded);
-  ops::fill(ctx_, unit.local_gradients.floats(), 0.0f);
-  unit.set->bind_gradients(unit.local_gradients.floats());
+  const TensorView local = unit.local_gradients.view(dtypes_.gradients);
+  ops::fill(ctx_, local, 0.0f);
+  unit.set->bind_gradients(local);
+}
+
+void Units::reduce(Unit& unit, TensorView gradients) {
+  const auto own = [&](TensorView whole) {
+    return stage_ == ZeroStage::replicate ? whole
+                                          : whole.flat(unit.slice_begin, unit.slice);
+  };
+  const auto sum = [&](TensorView whole) {
+    if (stage_ == ZeroStage::replicate) {
+      data_.all_reduce(whole);
+    } else {
+      data_.reduce_scatter(own(whole), whole);
+    }
+  };
+  if (dtypes_.reduction == dtypes_.gradients) return sum(gradients);
+  Buffer buffer = reduction_pool_->take(unit.padded);
+  const TensorView travelling = buffer.view(dtypes_.reduction);
+  ops::copy(ctx_, travelling, gradients);
+  sum(travelling);
+  ops::copy(ctx_, own(gradients), own(travelling));
+  reduction_pool_->give_back(std::move(buffer));
 }
 
 void Units::finish_gradients(int index) {
   Unit& unit = at(index);
   if (stage_ < ZeroStage::gradients) {
-    if (place_ != MicroBatch::last) return;
-    const TensorView whole = unit.gradients.floats();
-    if (stage_ == ZeroStage::replicate) {
-      data_.all_reduce(whole);
-    } else {
-      data_.reduce_scatter(whole.flat(unit.slice_begin, unit.slice), whole);
-    }
+    if (place_ == MicroBatch::last) reduce(unit, unit.gradients.view(dtypes_.gradients));
     return;
   }
   // The first micro-batch overwrites, so that without accumulation the bits are those of
   // the other stages (0 + -0 would not be).
-  const TensorView local = unit.local_gradients.floats();
+  const TensorView local = unit.local_gradients.view(dtypes_.gradients);
+  const TensorView sums = unit.gradients.view(dtypes_.gradients);
+  reduce(unit, local);
   const TensorView reduced = local.flat(unit.slice_begin, unit.slice);
-  data_.reduce_scatter(reduced, local);
   if (unit.gradients_are_fresh) {
-    ops::copy(ctx_, unit.gradients.floats(), reduced);
+    ops::copy(ctx_, sums, reduced);
   } else {
-    ops::add(ctx_, unit.gradients.floats(), reduced);
+    ops::add(ctx_, sums, reduced);
   }
   unit.gradients_are_fresh = false;
   unit.set->bind_gradients({});
@@ -157,14 +196,19 @@ void Units::finish_gradients(int index) {
 }
 
 UnitSlice Units::part(Unit& unit, index_t begin, index_t count) {
-  const auto cut = [&](const Buffer& buffer) {
-    const TensorView all = buffer.floats();
+  const auto cut = [&](const Buffer& buffer, Dtype dtype) {
+    const TensorView all = buffer.view(dtype);
     const bool whole = all.count() == unit.padded;
     return all.flat(whole ? begin : begin - unit.slice_begin, count);
   };
-  return {unit.set.get(),    begin,
-          cut(unit.weights), cut(unit.gradients),
-          cut(unit.exp_avg), cut(unit.exp_avg_sq)};
+  const TensorView weights = cut(unit.weights, dtypes_.weights);
+  return {.parameters = unit.set.get(),
+          .begin = begin,
+          .weights = has_masters() ? cut(unit.masters, Dtype::f32) : weights,
+          .rounded = has_masters() ? weights : TensorView{},
+          .gradients = cut(unit.gradients, dtypes_.gradients),
+          .exp_avg = cut(unit.exp_avg, Dtype::f32),
+          .exp_avg_sq = cut(unit.exp_avg_sq, Dtype::f32)};
 }
 
 UnitSlice Units::slice(int unit) {
@@ -176,22 +220,26 @@ UnitSlice Units::updated_part(int unit) {
   return slice(unit);
 }
 
-void Units::gather_whole(Unit& unit, const Buffer& buffer) {
-  const TensorView whole = buffer.floats();
+void Units::gather_whole(Unit& unit, const Buffer& buffer, Dtype dtype) {
+  const TensorView whole = buffer.view(dtype);
   if (whole.count() != unit.padded) return;
   data_.all_gather(whole, whole.flat(unit.slice_begin, unit.slice));
 }
 
 void Units::publish_weights() {
   if (stage_ == ZeroStage::replicate) return;  // every rank has updated the whole
-  for (auto& unit : units_) gather_whole(*unit, unit->weights);
+  for (auto& unit : units_) gather_whole(*unit, unit->weights, dtypes_.weights);
 }
 
 void Units::publish_slices() {
-  for (auto& unit : units_) {
-    gather_whole(*unit, unit->weights);
-    gather_whole(*unit, unit->exp_avg);
-    gather_whole(*unit, unit->exp_avg_sq);
+  for (int i = 0; i < count(); ++i) {
+    const UnitSlice part = slice(i);
+    if (has_masters()) ops::copy(ctx_, part.rounded, part.weights);
+    Unit& unit = at(i);
+    gather_whole(unit, unit.weights, dtypes_.weights);
+    gather_whole(unit, unit.masters, Dtype::f32);
+    gather_whole(unit, unit.exp_avg, Dtype::f32);
+    gather_whole(unit, unit.exp_avg_sq, Dtype::f32);
   }
 }
 

@@ -45,6 +45,9 @@ void print_model(Log& log, const Config& config, const Engine& engine) {
       format("           %.3f M parameters, %.2f MFLOP a token (6 N + 6 L C T, causal)",
              static_cast<double>(engine.units().parameter_count()) / 1e6,
              flops_per_token(model) / 1e6));
+  const PrecisionConfig& precision = config.precision;
+  log.line("precision  ", name(precision.dtype), ", gradients ",
+           name(precision.gradients), ", reduced in ", name(precision.reduction));
   std::string uses;
   for (int use = 0; use < kMemoryUses; ++use) {
     const auto which = static_cast<MemoryUse>(use);

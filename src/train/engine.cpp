@@ -11,6 +11,22 @@
 
 namespace llmtrain {
 
+namespace {
+
+Dtype dtype_of(Precision precision) {
+  switch (precision) {
+    case Precision::f32:
+      return Dtype::f32;
+    case Precision::bf16:
+      return Dtype::bf16;
+    case Precision::fp16:
+      return Dtype::fp16;
+  }
+  fail(Status::internal, "a precision without a dtype");
+}
+
+}  // namespace
+
 Engine::Engine(const Config& config, ProcessGrid& grid)
     : Engine(config, DeviceKind::cpu, measure(config, grid.along(Axis::data)),
              grid.world(), grid.along(Axis::data)) {}
@@ -24,9 +40,13 @@ Engine::Engine(const Config& config, DeviceKind kind, ArenaSizes sizes,
       saved_(device_, sizes.saved, MemoryUse::activations),
       scratch_(device_, sizes.scratch, MemoryUse::workspace),
       ctx_{device_, saved_, scratch_},
-      model_(ctx_, config.model, static_cast<std::uint64_t>(config.run.seed)) {
+      model_(ctx_, config.model, dtype_of(config.precision.dtype),
+             static_cast<std::uint64_t>(config.run.seed)) {
   units_ = std::make_unique<Units>(
       ctx_, data_, static_cast<ZeroStage>(config.parallel.zero),
+      UnitDtypes{.weights = dtype_of(config.precision.dtype),
+                 .gradients = dtype_of(config.precision.gradients),
+                 .reduction = dtype_of(config.precision.reduction)},
       model_.take_parameter_sets(), static_cast<std::uint64_t>(config.run.seed));
 }
 
@@ -71,7 +91,7 @@ StepOutcome Engine::train_step(const StepInput& input) {
   double tokens = 0;
   for (const double count : world_.all_gather(local_tokens)) tokens += count;
   outcome.valid_tokens = static_cast<index_t>(tokens);
-  const auto scale = static_cast<float>(1.0 / std::max(1.0, tokens));
+  const auto scale = static_cast<float>(input.loss_scale / std::max(1.0, tokens));
 
   units_->begin_step();
   double loss = 0;
@@ -94,13 +114,13 @@ StepOutcome Engine::train_step(const StepInput& input) {
     partials.push_back(all[r + 1]);
     outcome.flags |= static_cast<unsigned>(all[r + 2]);
   }
-  outcome.gradient_norm = gradient_norm(partials, p);
+  outcome.gradient_norm = gradient_norm(partials, p) / input.loss_scale;
   outcome.applied = std::isfinite(outcome.gradient_norm) && std::isfinite(outcome.loss);
   if (outcome.applied) {
     const double clip =
         clip_coefficient(outcome.gradient_norm, config_.optimizer.clip_norm);
-    adamw_step(ctx_, *units_, config_.optimizer, input.learning_rate, clip,
-               input.applied_step);
+    adamw_step(ctx_, *units_, config_.optimizer, input.learning_rate,
+               clip / input.loss_scale, input.applied_step);
   }
   const double communication = data_.traffic().seconds;
   times_.communication += communication - communication_before;

@@ -57,6 +57,7 @@ Trainer::Trainer(const Config& config, const RunDescription& description,
   progress_.data_order = name(config_.data.order);
   progress_.model = describe(config_.model);
   progress_.required_ranks = sampler_.required_ranks();
+  set_loss_scale(first_loss_scale(config_.precision));
   // Until one has been seen: what a slow shared disk takes for weights and moments.
   longest_save_ = 12.0 * static_cast<double>(engine_.units().parameter_count()) / 2e8;
   if (datasets_.validation.samples() == 0 && config_.train.evaluate_every > 0) {
@@ -89,6 +90,10 @@ void Trainer::resume() {
   engine_.weights_loaded();
   progress_ = saved;
   progress_.required_ranks = sampler_.required_ranks();
+  const bool scaled_before = saved.loss_scale > 0;
+  set_loss_scale(scaled_before && config_.precision.dtype == Precision::fp16
+                     ? LossScale{saved.loss_scale, saved.loss_scale_good_steps}
+                     : first_loss_scale(config_.precision));
   saved_step_ = saved.step;
   log_.line("resume     ", *path, ": step ", saved.step, ", ", saved.samples,
             " samples read");
@@ -172,6 +177,7 @@ StepOutcome Trainer::train_step() {
        .applied_step = progress_.applied_steps + 1,
        .learning_rate = learning_rate(config_.schedule, config_.optimizer.learning_rate,
                                       description_.total_steps, step),
+       .loss_scale = loss_scale_.value,
        .flags = requests_.poll(margin_seconds())});
   longest_step_ = std::max(longest_step_, timer.seconds());
   return outcome;
@@ -212,14 +218,22 @@ void Trainer::count_outcome(const StepOutcome& outcome) {
   trained_tokens_ += outcome.valid_tokens;
   interval_tokens_ += outcome.valid_tokens;
   interval_steps_ += 1;
+  const LossScale scale = loss_scale_;
+  set_loss_scale(next_loss_scale(config_.precision, scale, !outcome.applied));
   if (outcome.applied) {
     progress_.applied_steps += 1;
     progress_.skipped_in_row = 0;
     progress_.last_loss = outcome.loss;
     return;
   }
-  progress_.skipped_in_row += 1;
   skipped_steps_ += 1;
+  if (can_shrink(config_.precision, scale)) {
+    log_.line("step ", progress_.step,
+              ": overflow in fp16, the update is skipped, loss scale ", scale.value,
+              " -> ", loss_scale_.value);
+    return;
+  }
+  progress_.skipped_in_row += 1;
   log_.warn("step ", progress_.step, ": loss ", outcome.loss, ", gradient norm ",
             outcome.gradient_norm, ": not finite, the update is skipped");
   if (progress_.skipped_in_row >= config_.optimizer.max_skipped) {
@@ -232,6 +246,13 @@ void Trainer::count_outcome(const StepOutcome& outcome) {
         "look "
         "at the data there");
   }
+}
+
+void Trainer::set_loss_scale(const LossScale& scale) {
+  loss_scale_ = scale;
+  const bool stored = config_.precision.dtype == Precision::fp16;
+  progress_.loss_scale = stored ? scale.value : 0;
+  progress_.loss_scale_good_steps = scale.good_steps;
 }
 
 bool Trainer::is_due(std::int64_t every) const {

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Writes tests/oracle/goldens/{gpt2,llama}.h5: what PyTorch computes for a small model.
 
-Needs PyTorch 2.x, numpy and h5py; the tests read the files without Python. Everything is
-computed in float64 from float32 weights, so the files hold right values, not PyTorch's rounding.
+Needs PyTorch 2.x, numpy and h5py; the tests read the files without Python. Everything but
+/errors is computed in float64 from float32 weights, so the files hold right values, not PyTorch's
+rounding. /errors is PyTorch's rounding: the norm of the difference from these values when weights
+and activations are in 16 bits.
 
   /weights/<name>    initial weights, f32, under llmtrain's names, q, k, v apart
   /tokens, /labels   int32 [sequences, context]; label -1: ignored
@@ -12,8 +14,8 @@ computed in float64 from float32 weights, so the files hold right values, not Py
   /gradients/<name>  of /loss
   /steps/loss, norm  of three AdamW steps on the same batch, before each step
   /trained/<name>    weights after them
+  /errors/<dtype>/{logits,loss,gradients/<name>}   dtype bf16, fp16
 """
-import math
 import pathlib
 
 import h5py
@@ -23,7 +25,7 @@ import torch.nn.functional as F
 
 LAYERS, HEADS, WIDTH, CONTEXT, VOCABULARY, SEQUENCES = 2, 4, 32, 16, 61, 3
 OPTIMIZER = dict(lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
-DECAY, CLIP = 0.1, 0.5
+DECAY, CLIP, LOSS_SCALE = 0.1, 0.5, 1024.0
 
 
 def shapes(family):
@@ -58,7 +60,7 @@ def rotate(x):
     d = x.shape[-1]
     inverse = 10000.0 ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
     angle = torch.outer(torch.arange(x.shape[2], dtype=torch.float64), inverse)
-    cos, sin = (torch.cat([f(angle), f(angle)], -1) for f in (torch.cos, torch.sin))
+    cos, sin = (torch.cat([f(angle), f(angle)], -1).to(x.dtype) for f in (torch.cos, torch.sin))
     a, b = x.chunk(2, -1)
     return x * cos + torch.cat([-b, a], -1) * sin
 
@@ -70,7 +72,7 @@ def forward(family, w, tokens, document_starts=None):
     def norm(x, name):
         if family == "gpt2":
             return F.layer_norm(x, (WIDTH,), w[f"{name}/weight"], w[f"{name}/bias"], 1e-5)
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * w[f"{name}/weight"]
+        return F.rms_norm(x, (WIDTH,), w[f"{name}/weight"], 1e-5)
 
     t = torch.arange(tokens.shape[1])
     allowed = (t[None, :] <= t[:, None]).expand(tokens.shape[0], -1, -1)
@@ -87,9 +89,8 @@ def forward(family, w, tokens, document_starts=None):
         if family == "llama":
             q, k = rotate(q), rotate(k)
         k, v = (z.repeat_interleave(HEADS // z.shape[1], 1) for z in (k, v))
-        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-        scores = scores.masked_fill(~allowed[:, None], -math.inf)
-        x = x + linear((scores.softmax(-1) @ v).transpose(1, 2).flatten(2), f"{b}/attention/output")
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed[:, None])
+        x = x + linear(attended.transpose(1, 2).flatten(2), f"{b}/attention/output")
         h = norm(x, f"{b}/mlp_norm")
         if family == "gpt2":
             h = F.gelu(linear(h, f"{b}/mlp/up"), approximate="tanh")
@@ -108,6 +109,24 @@ def initial(name, shape, generator):
     return values * (0.1 if name.endswith("bias") else 0.15)
 
 
+def write_errors(f, family, start, tokens, cross_entropy):
+    """How far PyTorch is from the values in f, in 16 bits. The loss is scaled as in training."""
+    for label, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        masters = {n: p.clone().requires_grad_() for n, p in start.items()}
+        logits = forward(family, {n: p.to(dtype) for n, p in masters.items()}, tokens)
+        loss = cross_entropy(logits.float())
+        (LOSS_SCALE * loss).backward()
+
+        def error(value, name):
+            return np.linalg.norm(value.detach().double().numpy() - f[name][()])
+
+        f[f"errors/{label}/logits"] = error(logits, "logits")
+        f[f"errors/{label}/loss"] = abs(loss.item() - f["loss"][()])
+        for name, p in masters.items():
+            f[f"errors/{label}/gradients/{name}"] = error(p.grad / LOSS_SCALE,
+                                                          f"gradients/{name}")
+
+
 def make(family, path):
     generator = torch.Generator().manual_seed(1234)
     names = shapes(family)
@@ -123,9 +142,11 @@ def make(family, path):
 
     w = {n: p.double().requires_grad_() for n, p in start.items()}
 
-    def loss_of(starts=None):
-        logits = forward(family, w, tokens, starts)
+    def cross_entropy(logits):
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-1)
+
+    def loss_of(starts=None):
+        return cross_entropy(forward(family, w, tokens, starts))
 
     decayed = [p for p in w.values() if p.dim() >= 2]
     plain = [p for p in w.values() if p.dim() < 2]
@@ -148,6 +169,7 @@ def make(family, path):
                 f["loss"] = loss.item()
                 for name, p in w.items():
                     f[f"gradients/{name}"] = p.grad.numpy()
+                write_errors(f, family, start, tokens, cross_entropy)
             losses.append(loss.item())
             norms.append(torch.nn.utils.clip_grad_norm_(w.values(), CLIP).item())
             optimizer.step()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import unittest
 
@@ -87,6 +88,19 @@ class Resume(ResumeTest):
     def test_gpt2_with_accumulation(self):
         self.compare("gpt2", 2, [(by_file, 40)], "batch.micro=3", "parallel.zero=2",
                      "model.tied=false")
+
+    def test_llama_in_bf16_and_gpt2_in_fp16(self):
+        """fp16 with a scale that overflows on the way: its state is in the checkpoint."""
+        self.compare("llama", 2, [(by_file, 50)], "precision.dtype=bf16", "parallel.zero=2",
+                     "precision.reduction=bf16")
+        shutil.rmtree(self.path("run"))
+        shutil.rmtree(self.path("reference"))
+        self.compare("gpt2", 2, [(by_file, 5), (by_file, 90)], "precision.dtype=fp16",
+                     "precision.loss_scale=1e9", "precision.loss_scale_interval=20",
+                     "parallel.zero=1")
+        progress = checkpoints.progress(checkpoints.newest(self.path("run", "checkpoints")))
+        self.assertLess(progress["applied_steps"], STEPS)
+        self.assertGreater(progress["loss_scale"], 1)
 
     def test_without_launcher(self):
         settings = self.settings("gpt2")

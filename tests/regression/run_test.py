@@ -125,6 +125,12 @@ class Numerics(ProgramTest):
                 self.explode(ranks, f"model.family={family}", "checkpoint.resume=none")
                 self.assert_finite_checkpoints()
 
+    def test_loss_scale_that_collapses_ends_with_its_status(self):
+        """Overflows shrink the scale to its floor; what is left then is no matter of scale."""
+        run = self.explode(2, "precision.dtype=fp16", "precision.loss_scale=64")
+        self.assertIn("the update is skipped, loss scale 2 -> 1", run.log)
+        self.assert_finite_checkpoints()
+
     def test_beta_that_is_one_in_single_precision(self):
         run = self.start(1, "optimizer.beta1=0.9999999999999999", "checkpoint.every=1")
         self.assertIn(run.wait(), (0, 2), str(run))

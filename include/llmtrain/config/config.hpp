@@ -39,6 +39,32 @@ struct BatchConfig {
   std::int64_t micro = 0;    // of them that a rank computes at once; 0: global / ranks
 };
 
+enum class Precision { f32, bf16, fp16 };
+inline constexpr std::array kPrecisions{Precision::f32, Precision::bf16, Precision::fp16};
+constexpr const char* name(Precision precision) {
+  switch (precision) {
+    case Precision::f32:
+      return "f32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp16:
+      return "fp16";
+  }
+  return "?";
+}
+
+struct PrecisionConfig {
+  Precision dtype = Precision::f32;      // of weights and activations in computation
+  Precision gradients = Precision::f32;  // in which gradients of weights are summed
+  Precision reduction = Precision::f32;  // in which they travel between ranks
+  // The loss is multiplied by a scale that follows the overflows (dtype = fp16 only).
+  double loss_scale = 65536;                // the first
+  double loss_scale_growth = 2;             // after loss_scale_interval good steps
+  double loss_scale_backoff = 0.5;          // after an overflow
+  std::int64_t loss_scale_interval = 2000;  // steps
+  double loss_scale_minimum = 1;
+};
+
 struct OptimizerConfig {
   double learning_rate = 3e-4;  // the schedule's maximum
   double beta1 = 0.9;
@@ -138,6 +164,7 @@ struct Config {
   ModelConfig model;
   DataConfig data;
   BatchConfig batch;
+  PrecisionConfig precision;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   TrainConfig train;

@@ -1,7 +1,7 @@
-// Where memory lives and who counts it. Weights, gradients, moments, activations and scratch
-// come from a Device under a category, so that `--check` can run the real code on the meta
-// device and print what a run will allocate. (Batches in host memory and the fixed buffers of
-// communicators are not counted.)
+// Where memory lives and who counts it. Weights, gradients, masters (the f32 weights that a
+// 16-bit run updates), moments, activations and scratch come from a Device under a category,
+// so that `--check` can run the real code on the meta device and print what a run will
+// allocate. (Batches in host memory and the fixed buffers of communicators are not counted.)
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ namespace llmtrain {
 
 enum class DeviceKind { cpu, meta };
 
-enum class MemoryUse { weights, gradients, moments, activations, workspace };
-constexpr int kMemoryUses = 5;
+enum class MemoryUse { weights, gradients, masters, moments, activations, workspace };
+constexpr int kMemoryUses = 6;
 const char* name(MemoryUse use);
 
 class Buffer;
@@ -62,8 +62,11 @@ class Buffer {
 
   index_t bytes() const { return bytes_; }
   explicit operator bool() const { return device_ != nullptr; }
-  // All of it as f32 elements in one dimension.
-  TensorView floats() const { return {data_, Dtype::f32, Shape{bytes_ / 4}}; }
+  // All of it as elements in one dimension.
+  TensorView view(Dtype dtype) const {
+    return {data_, dtype, Shape{bytes_ / size_bytes(dtype)}};
+  }
+  TensorView floats() const { return view(Dtype::f32); }
   std::byte* data() const { return data_; }
 
  private:

@@ -35,9 +35,11 @@ struct Progress {
   std::int64_t step = 0;            // optimizer steps taken (applied or skipped)
   std::int64_t applied_steps = 0;   // AdamW's t
   std::int64_t skipped_in_row = 0;  // non-finite steps since the last applied one
-  std::int64_t samples = 0;         // the sampler's counter
-  std::int64_t epoch_size = 0;      // samples of an epoch
-  std::int64_t tokens = 0;          // labels trained on so far
+  double loss_scale = 0;            // of the next step; 0: not in fp16
+  std::int64_t loss_scale_good_steps = 0;
+  std::int64_t samples = 0;     // the sampler's counter
+  std::int64_t epoch_size = 0;  // samples of an epoch
+  std::int64_t tokens = 0;      // labels trained on so far
   double last_loss = 0;
   double best_validation_loss = 0;  // 0: none yet
   std::int64_t best_validation_step = 0;

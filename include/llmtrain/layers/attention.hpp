@@ -24,7 +24,7 @@ struct AttentionSaved {
   TensorView x;          // [tokens, width]
   TensorView qkv;        // [tokens, (heads + 2 kv_heads) head_dim], rotated
   TensorView attended;   // [tokens, width]
-  TensorView logsumexp;  // [sequences * heads, seq_len]
+  TensorView logsumexp;  // f32 [sequences * heads, seq_len]
 };
 
 class Attention {

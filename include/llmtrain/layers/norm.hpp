@@ -11,7 +11,7 @@ namespace llmtrain {
 
 struct NormSaved {
   TensorView input;       // what was normalised
-  TensorView statistics;  // [tokens, 2]
+  TensorView statistics;  // f32 [tokens, 2]
 };
 
 class Norm {

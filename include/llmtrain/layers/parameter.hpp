@@ -97,8 +97,8 @@ class ParameterSet {
   void bind_gradients(TensorView flat) { gradients_ = flat; }
 
   // Writes the initial values of elements [begin, begin + out.count()) of the flat range
-  // into `out` (f32, host memory): a pure function of (seed, row name, element), whatever
-  // the cut.
+  // into `out` (any floating-point dtype, host memory): f32 values, rounded, that are a pure
+  // function of (seed, row name, element), whatever the cut.
   void initialize(TensorView out, index_t begin, std::uint64_t seed) const;
 
  private:

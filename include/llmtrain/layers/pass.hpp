@@ -7,6 +7,7 @@ namespace llmtrain {
 
 struct Pass {
   Context& ctx;
+  Dtype dtype;  // of activations and their gradients
   index_t sequences, seq_len;
   ops::AttentionMask mask;
   // Template of every dropout of the pass: probability (0 in evaluation), step,
@@ -20,10 +21,12 @@ struct Pass {
     return keyed;
   }
   // [tokens, width] that the backward pass reads.
-  TensorView save(index_t width) const { return ctx.saved.allocate({tokens(), width}); }
+  TensorView save(index_t width) const {
+    return ctx.saved.allocate({tokens(), width}, dtype);
+  }
   // [tokens, width] until the caller's ArenaScope ends.
   TensorView scratch(index_t width) const {
-    return ctx.scratch.allocate({tokens(), width});
+    return ctx.scratch.allocate({tokens(), width}, dtype);
   }
   // The gradient before a dropout, given the one behind it: `dy` itself when it is off,
   // else new scratch.

@@ -23,8 +23,9 @@ struct ModelInput {
 
 class Transformer {
  public:
-  // `config` is resolved; `seed` is dropout's. The RoPE table lives on ctx.device.
-  Transformer(Context& ctx, const ModelConfig& config, std::uint64_t seed);
+  // `config` is resolved; `dtype` is that of activations and of the weights as layers read
+  // them; `seed` is dropout's. The RoPE table lives on ctx.device.
+  Transformer(Context& ctx, const ModelConfig& config, Dtype dtype, std::uint64_t seed);
 
   // The rows of unit 0 (embedding), 1 .. layers (blocks), layers + 1 (head), to be given
   // to Units, which must then be passed to every call below.
@@ -51,6 +52,7 @@ class Transformer {
   int block_unit(std::size_t block) const { return static_cast<int>(block) + 1; }
 
   ModelConfig config_;
+  Dtype dtype_;
   Buffer rope_table_;
   std::vector<std::unique_ptr<ParameterSet>> sets_;
   std::unique_ptr<Embedding> embedding_;

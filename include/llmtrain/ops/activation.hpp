@@ -1,4 +1,4 @@
-// Activations of the MLP.
+// Activations of the MLP. All tensors of a call have one floating-point dtype.
 #pragma once
 
 #include "llmtrain/device/context.hpp"

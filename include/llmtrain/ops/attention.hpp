@@ -1,5 +1,6 @@
 // Causal grouped-query attention in tiles with an online softmax; the [seq, seq] matrix
-// is never stored. Dao et al. 2022 (FlashAttention), algorithms 1 and 4.
+// is never stored. Dao et al. 2022 (FlashAttention), algorithms 1 and 4. Activations of a
+// call have one floating-point dtype; scores, probabilities and sums are f32.
 #pragma once
 
 #include "llmtrain/ops/dropout.hpp"
@@ -18,7 +19,7 @@ struct AttentionMask {
   TensorView document_starts;  // i32 [B, T], each in [0, t]; empty: plain causal
 };
 
-// out [B*T, H*D]; lse [B*H, T] log-sum-exp of the scaled scores, for the backward pass;
+// out [B*T, H*D]; lse f32 [B*H, T] log-sum-exp of the scaled scores, for the backward pass;
 // qkv [B*T, (H + 2G) * D]: a row holds q of all heads, k of all, v of all.
 // Dropout acts on the probabilities: element e = (h * T + query) * T + key.
 void attention_forward(Context& ctx, TensorView out, TensorView lse, TensorView qkv,

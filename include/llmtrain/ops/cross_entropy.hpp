@@ -9,7 +9,8 @@ constexpr std::int32_t kIgnoredLabel = -1;
 
 // losses[t] = logsumexp(logits[t, :vocabulary]) - logits[t, labels[t]], 0 where the label
 // is kIgnoredLabel. Columns from `vocabulary` on are padding and take no part. losses f32
-// [tokens]; logits [tokens, >= vocabulary]; labels i32 [tokens].
+// [tokens]; logits [tokens, >= vocabulary] of any floating-point dtype; labels i32
+// [tokens].
 void cross_entropy(Context& ctx, TensorView losses, TensorView logits, TensorView labels,
                    index_t vocabulary);
 

@@ -21,7 +21,7 @@ struct Dropout {
   std::span<const std::uint32_t> positions{};
 };
 
-// y = dropout(x);  x, y [sequences * seq_len, width] with dropout.positions.size()
+// y = dropout(x);  x, y [sequences * seq_len, width] of one floating-point dtype with dropout.positions.size()
 // sequences; element e = row within the sequence * width + column. y may be x. Off:
 // copies (or nothing when y is x). The backward pass is the same function on gradients.
 void dropout(Context& ctx, TensorView y, TensorView x, const Dropout& dropout);

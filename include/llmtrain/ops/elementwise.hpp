@@ -1,4 +1,4 @@
-// Plain elementwise f32 operations.
+// Plain elementwise operations on tensors of any floating-point dtype.
 #pragma once
 
 #include "llmtrain/device/context.hpp"
@@ -6,7 +6,9 @@
 namespace llmtrain::ops {
 
 void fill(Context& ctx, TensorView x, float value);
-void copy(Context& ctx, TensorView y, TensorView x);  // equal counts
-void add(Context& ctx, TensorView y, TensorView x);   // y += x, equal counts
+// y = x, rounded to y's dtype; equal counts.
+void copy(Context& ctx, TensorView y, TensorView x);
+// y += x in f32, rounded to y's dtype; equal counts.
+void add(Context& ctx, TensorView y, TensorView x);
 
 }  // namespace llmtrain::ops

@@ -1,4 +1,5 @@
-// Token and learned position embeddings.
+// Token and learned position embeddings. Activations and tables of a forward pass have one
+// floating-point dtype, as have the tables' gradients of a backward pass.
 #pragma once
 
 #include "llmtrain/device/context.hpp"
@@ -12,8 +13,8 @@ void embedding_forward(Context& ctx, TensorView y, TensorView ids,
                        TensorView tokens_table, TensorView positions_table,
                        index_t seq_len);
 
-// Accumulates both tables' gradients (dpositions empty for none); deterministic: tokens
-// are added in order.
+// Accumulates both tables' gradients (dpositions empty for none). The tokens of a row are
+// added in order in f32, and the sum is rounded once.
 void embedding_backward(Context& ctx, TensorView dtokens, TensorView dpositions,
                         TensorView dy, TensorView ids, index_t seq_len);
 

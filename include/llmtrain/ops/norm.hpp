@@ -1,6 +1,8 @@
 // LayerNorm (Ba, Kiros, Hinton 2016, eq. 4; biased variance) and RMSNorm (Zhang &
 // Sennrich 2019, eq. 4) over the last dimension, optionally with the residual addition
-// before them: the addition and the normalisation are one pass over memory.
+// before them: the addition and the normalisation are one pass over memory. Activations and
+// weights of a call have one floating-point dtype, gradients of weights any; statistics are
+// f32.
 #pragma once
 
 #include "llmtrain/ops/dropout.hpp"

@@ -5,7 +5,7 @@
 
 namespace llmtrain::ops {
 
-// Sum of |x|^p in double over f32 elements (p = infinity: the maximum; NaN propagates in
+// Sum of |x|^p in double, x of any floating-point dtype (p = infinity: the maximum; NaN propagates in
 // both). The order of additions depends only on the count, never on the thread count.
 double sum_of_powers(Context& ctx, TensorView x, double p);
 

@@ -6,13 +6,14 @@
 
 namespace llmtrain::ops {
 
-// table [positions, head_dim]: cosines in the first half of each row, sines in the
+// table f32 [positions, head_dim]: cosines in the first half of each row, sines in the
 // second; angle(p, i) = p * theta^(-2 i / head_dim), computed in double.
 void rope_table(Context& ctx, TensorView table, double theta);
 
 enum class RopeDirection { forward, backward };  // backward rotates by the negative angle
 
-// Rotates in place the first `heads` heads of every row: x [tokens, columns] with
+// Rotates in place the first `heads` heads of every row: x [tokens, columns] of any
+// floating-point dtype with
 // columns >= heads * head_dim (so q and k of a fused qkv row at once); token t has
 // position t % seq_len + position_offset.
 struct RopeShape {

@@ -2,7 +2,9 @@
 // and Adam's moments, each one flat padded range, whole or cut into equal slices over the
 // ranks of the data-parallel group (Rajbhandari et al. 2020, "ZeRO"). Replication, ZeRO 1
 // to 3, clipping and checkpoints are operations on units; nothing here knows what a layer
-// computes.
+// computes. Where layers compute with 16-bit weights, there are f32 masters beside them: the
+// optimizer updates and files hold these, the 16-bit weights are their rounding. Masters are
+// cut like moments.
 //
 //   stage  weights  gradients  moments  communication of a step
 //   0      whole    whole      whole    all_reduce of gradients
@@ -29,11 +31,20 @@ enum class ZeroStage { replicate = 0, optimizer = 1, gradients = 2, weights = 3 
 struct UnitSlice {
   const ParameterSet* parameters;
   index_t begin;
-  TensorView weights, gradients, exp_avg, exp_avg_sq;
+  TensorView weights;  // f32: the masters where there are any
+  TensorView rounded;  // the same in 16 bits, as layers read them; empty in f32
+  TensorView gradients, exp_avg, exp_avg_sq;
 
   index_t count() const { return weights.count(); }
   // How many of the elements weight decay applies to: they come first.
   index_t decayed_count() const;
+};
+
+// Moments and masters are f32.
+struct UnitDtypes {
+  Dtype weights = Dtype::f32;    // as layers read them
+  Dtype gradients = Dtype::f32;  // summed over micro-batches
+  Dtype reduction = Dtype::f32;  // between ranks: summed in f32, rounded once
 };
 
 class Units {
@@ -41,7 +52,7 @@ class Units {
   // Allocates on ctx.device, initialises the weights from `seed`. `data` (the
   // data-parallel group) and the context must outlive this. Elements padded so that each
   // slice is a multiple of 64; slices without a single parameter are fine.
-  Units(Context& ctx, Communicator& data, ZeroStage stage,
+  Units(Context& ctx, Communicator& data, ZeroStage stage, const UnitDtypes& dtypes,
         std::vector<std::unique_ptr<ParameterSet>> sets, std::uint64_t seed);
   ~Units();
   Units(const Units&) = delete;
@@ -75,8 +86,8 @@ class Units {
   UnitSlice updated_part(int unit);
   // Weights were updated: makes them current on every rank. Collective.
   void publish_weights();
-  // The slices were filled from elsewhere (weights and moments): makes what is whole in
-  // this stage current on every rank. Collective.
+  // The slices were filled from elsewhere (f32 weights and moments): makes what is rounded
+  // or whole in this stage current on every rank. Collective.
   void publish_slices();
 
  private:
@@ -85,14 +96,20 @@ class Units {
 
   Unit& at(int unit) { return *units_[static_cast<std::size_t>(unit)]; }
   UnitSlice part(Unit& unit, index_t begin, index_t count);
+  bool has_masters() const { return dtypes_.weights != Dtype::f32; }
   void allocate(Unit& unit);
-  void gather_whole(Unit& unit, const Buffer& buffer);
+  void initialize(Unit& unit, std::uint64_t seed);
+  void gather_whole(Unit& unit, const Buffer& buffer, Dtype dtype);
+  // Sums over ranks, in the dtype that gradients travel in: all of `gradients` under stage 0,
+  // else only this rank's slice is right afterwards.
+  void reduce(Unit& unit, TensorView gradients);
 
   Context& ctx_;
   Communicator& data_;
   ZeroStage stage_;
+  UnitDtypes dtypes_;
   MicroBatch place_ = MicroBatch::last;
-  std::unique_ptr<Pool> weight_pool_, gradient_pool_;
+  std::unique_ptr<Pool> weight_pool_, gradient_pool_, reduction_pool_;
   std::vector<std::unique_ptr<Unit>> units_;
 };
 

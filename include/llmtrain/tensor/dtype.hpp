@@ -72,4 +72,14 @@ decltype(auto) with_type(Dtype dtype, Work&& work) {
   fail(Status::internal, "no floating-point kernel for ", name(dtype));
 }
 
+// The same for two: work(TypeTag<A>, TypeTag<B>).
+template <class Work>
+decltype(auto) with_types(Dtype a, Dtype b, Work&& work) {
+  return with_type(a, [&]<class A>(TypeTag<A> first) -> decltype(auto) {
+    return with_type(b, [&]<class B>(TypeTag<B> second) -> decltype(auto) {
+      return work(first, second);
+    });
+  });
+}
+
 }  // namespace llmtrain

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 namespace llmtrain {
 
@@ -66,6 +67,16 @@ constexpr fp16 from_float<fp16>(float x) {
       magnitude >= 0x477ff000 ? 0x7c00 : result;  // 65520 and above round to infinity
   result = magnitude > 0x7f800000 ? 0x7e00 : result;
   return {static_cast<std::uint16_t>(result | (bits >> 16 & 0x8000))};
+}
+
+// The same value in another type, rounded where it has to be.
+template <class To, class From>
+constexpr To convert(From x) {
+  if constexpr (std::is_same_v<To, From>) {
+    return x;  // the very bits, of a NaN too
+  } else {
+    return from_float<To>(to_float(x));
+  }
 }
 
 }  // namespace llmtrain

@@ -21,13 +21,14 @@ struct StepInput {
   index_t step = 0;          // 0, 1, ...: of the dropout masks
   index_t applied_step = 1;  // AdamW's t if this step is applied
   double learning_rate = 0;
-  unsigned flags = 0;  // any bits; every rank gets the bits of all
+  double loss_scale = 1;  // gradients are computed multiplied by it
+  unsigned flags = 0;     // any bits; every rank gets the bits of all
 };
 
 // The same on every rank.
 struct StepOutcome {
   double loss = 0;           // mean over the valid tokens of the global batch, nats
-  double gradient_norm = 0;  // before clipping
+  double gradient_norm = 0;  // before clipping, without the loss scale
   index_t valid_tokens = 0;  // of the global batch
   bool applied = false;      // false: loss or gradient was not finite, nothing changed
   unsigned flags = 0;

@@ -10,6 +10,7 @@
 #include "llmtrain/core/timer.hpp"
 #include "llmtrain/data/loader.hpp"
 #include "llmtrain/io/checkpoint.hpp"
+#include "llmtrain/optim/loss_scaler.hpp"
 #include "llmtrain/train/engine.hpp"
 #include "llmtrain/train/metrics.hpp"
 #include "llmtrain/train/stop_requests.hpp"
@@ -47,6 +48,7 @@ class Trainer {
   StepOutcome train_step();
   void after_step(const StepOutcome& outcome);
   void count_outcome(const StepOutcome& outcome);
+  void set_loss_scale(const LossScale& scale);
   void log_step(const StepOutcome& outcome, std::optional<double> validation_loss);
   void write_metrics(const MetricsRow& row);
   std::optional<double> validate();
@@ -73,6 +75,7 @@ class Trainer {
   std::unique_ptr<MetricsFile> metrics_;  // on the rank that speaks
 
   io::Progress progress_;
+  LossScale loss_scale_;
   index_t first_step_ = 0;  // that this process trains
   index_t saved_step_ = -1;
   index_t signalled_save_step_ = -10;  // of the last save that a signal asked for

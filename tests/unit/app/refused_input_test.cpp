@@ -120,7 +120,18 @@ const std::vector<BadText> kBadTexts = {
      "run.ini:2: checkpoint.resume = atuo: must be auto, none, a step number, or a path"},
     {"[checkpoint]\nkeep = 0\n",
      "run.ini:2: checkpoint.keep = 0: must be an integer from 1"},
+    {"[precision]\ndtype = float16\n",
+     "run.ini:2: precision.dtype = float16: must be one of f32, bf16, fp16 ("},
+    {"[precision]\nloss_scale_backoff = 1\n",
+     "run.ini:2: precision.loss_scale_backoff = 1: must be a number above 0 to below 1"},
     // Keys against each other.
+    {"[precision]\ndtype = bf16\ngradients = fp16\n",
+     "run.ini:3: precision.gradients = fp16: must be f32 or precision.dtype = bf16; "
+     "hint: "
+     "precision.gradients = f32"},
+    {"[precision]\nloss_scale_minimum = 1e6\n",
+     "run.ini:2: precision.loss_scale = 65536: must be at least "
+     "precision.loss_scale_minimum = 1000000"},
     {"[run]\ndevice = cuda\n",
      "run.ini:2: run.device = cuda: this version trains on CPUs only; hint: run.device = "
      "auto"},

@@ -1,5 +1,6 @@
 // I9: logits, loss, every gradient and three optimizer steps agree with PyTorch's, computed in
-// double by tests/oracle/make_goldens.py: f32 within 1e-5 of the tensor's norm.
+// double by tests/oracle/make_goldens.py: f32 within 1e-5 of the tensor's norm, 16 bits within
+// 1.5 times PyTorch's own error in the same dtype.
 #include "support/golden.hpp"
 
 #include <gtest/gtest.h>
@@ -14,8 +15,9 @@ namespace {
 
 constexpr index_t kSequences = 3, kContext = 16, kVocabulary = 61;
 
-Config golden_config(ModelFamily family) {
+Config golden_config(ModelFamily family, Precision precision) {
   Config config;
+  config.precision.dtype = precision;
   config.model.family = family;
   config.model.layers = 2;
   config.model.heads = 4;
@@ -49,11 +51,12 @@ bool is_key_bias(const std::string& name) {
   return name.find("attention/k/bias") != std::string::npos;
 }
 
-class GoldenTest : public testing::TestWithParam<ModelFamily> {
+// A model of one family with the weights of its golden file.
+class GoldenModel {
  protected:
-  GoldenTest()
-      : golden_(std::string(LLMTRAIN_GOLDENS) + "/" + name(GetParam()) + ".h5"),
-        config_(golden_config(GetParam())),
+  GoldenModel(ModelFamily family, Precision precision)
+      : golden_(std::string(LLMTRAIN_GOLDENS) + "/" + name(family) + ".h5"),
+        config_(golden_config(family, precision)),
         world_(make_self_communicator()),
         grid_(*world_, GridShape{}),
         engine_(config_, grid_),
@@ -66,6 +69,7 @@ class GoldenTest : public testing::TestWithParam<ModelFamily> {
       EXPECT_EQ(static_cast<index_t>(values.size()), piece.data.count()) << piece.name;
       std::copy(values.begin(), values.end(), piece.data.data<float>());
     }
+    engine_.weights_loaded();
   }
 
   TensorView view(std::vector<int>& ids) {
@@ -75,13 +79,25 @@ class GoldenTest : public testing::TestWithParam<ModelFamily> {
   index_t valid() const {
     return std::count_if(labels_.begin(), labels_.end(), [](int l) { return l >= 0; });
   }
-  StepOutcome step(index_t s, double learning_rate) {
+  StepOutcome step(index_t s, double learning_rate, double loss_scale = 1) {
     const ModelInput batch = input();
     return engine_.train_step({.micro_batches = {&batch, 1},
                                .valid_tokens = valid(),
                                .step = s,
                                .applied_step = s + 1,
-                               .learning_rate = learning_rate});
+                               .learning_rate = learning_rate,
+                               .loss_scale = loss_scale});
+  }
+  // Logits after every token, one row a token.
+  std::vector<std::vector<float>> logits() {
+    std::vector<std::vector<float>> rows;
+    for (index_t b = 0; b < kSequences; ++b) {
+      for (index_t t = 0; t < kContext; ++t) {
+        rows.push_back(engine_.last_logits(
+            {tokens_.data() + b * kContext, static_cast<std::size_t>(t + 1)}));
+      }
+    }
+    return rows;
   }
   // Every gradient by name.
   std::map<std::string, TensorView> gradients() {
@@ -103,17 +119,19 @@ class GoldenTest : public testing::TestWithParam<ModelFamily> {
   std::vector<int> tokens_, labels_, document_starts_;
 };
 
+class GoldenTest : public GoldenModel, public testing::TestWithParam<ModelFamily> {
+ protected:
+  GoldenTest() : GoldenModel(GetParam(), Precision::f32) {}
+};
+
 TEST_P(GoldenTest, Logits) {
   const std::vector<double> expected = golden_.doubles("logits");
   const double allowed = 1e-5 * norm(expected) / std::sqrt(double(kSequences * kContext));
-  for (index_t b = 0; b < kSequences; ++b) {
-    for (index_t t = 0; t < kContext; ++t) {
-      const std::vector<float> logits = engine_.last_logits(
-          {tokens_.data() + b * kContext, static_cast<std::size_t>(t + 1)});
-      const auto row = expected.begin() + (b * kContext + t) * kVocabulary;
-      EXPECT_LE(distance(logits.data(), {row, row + kVocabulary}), allowed)
-          << "sequence " << b << ", token " << t;
-    }
+  auto row = expected.begin();
+  for (const std::vector<float>& got : logits()) {
+    EXPECT_LE(distance(got.data(), {row, row + kVocabulary}), allowed)
+        << "token " << (row - expected.begin()) / kVocabulary;
+    row += kVocabulary;
   }
 }
 
@@ -162,6 +180,56 @@ TEST_P(GoldenTest, ThreeOptimizerSteps) {
         << piece.name;
   }
 }
+
+class SixteenBits : public GoldenModel,
+                    public testing::TestWithParam<std::tuple<ModelFamily, Precision>> {
+ protected:
+  SixteenBits() : GoldenModel(std::get<0>(GetParam()), std::get<1>(GetParam())) {}
+  double error_of_torch(const std::string& tensor) {
+    return golden_.doubles(cat("errors/", name(std::get<1>(GetParam())), "/", tensor))[0];
+  }
+};
+
+TEST_P(SixteenBits, Logits) {
+  std::vector<float> got;
+  for (const std::vector<float>& row : logits()) {
+    got.insert(got.end(), row.begin(), row.end());
+  }
+  const double error = distance(got.data(), golden_.doubles("logits"));
+  EXPECT_GT(error, 0.0);
+  EXPECT_LE(error, 1.5 * error_of_torch("logits"));
+}
+
+// A gradient of few elements has an error of a random size: these are judged as one.
+TEST_P(SixteenBits, Gradients) {
+  constexpr double kLossScale = 1024;  // make_goldens.py's
+  constexpr index_t kFew = 64;
+  step(0, 0.0, kLossScale);
+  double few = 0, few_of_torch = 0;
+  for (const auto& [name, gradient] : gradients()) {
+    std::vector<float> got(gradient.data<float>(),
+                           gradient.data<float>() + gradient.count());
+    for (float& value : got) value /= kLossScale;
+    const double error = distance(got.data(), golden_.doubles("gradients/" + name));
+    const double of_torch = error_of_torch("gradients/" + name);
+    if (gradient.count() <= kFew) {
+      few = std::hypot(few, error);
+      few_of_torch = std::hypot(few_of_torch, of_torch);
+    } else {
+      EXPECT_LE(error, 1.5 * of_torch) << name;
+    }
+  }
+  EXPECT_LE(few, 1.5 * few_of_torch);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, SixteenBits,
+    testing::Combine(testing::Values(ModelFamily::gpt2, ModelFamily::llama),
+                     testing::Values(Precision::bf16, Precision::fp16)),
+    [](const auto& parameter) {
+      return cat(name(std::get<0>(parameter.param)), "_",
+                 name(std::get<1>(parameter.param)));
+    });
 
 INSTANTIATE_TEST_SUITE_P(Families, GoldenTest,
                          testing::Values(ModelFamily::gpt2, ModelFamily::llama),

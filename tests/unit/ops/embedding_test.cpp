@@ -56,10 +56,21 @@ TEST_P(Embedding, BackwardAccumulatesBothTables) {
 
 // 1e8 - 1e8 + 1 is 1 in this order and 0 in others.
 TEST_P(Embedding, BackwardAddsTokensInOrder) {
-  const Tensor dtokens = tensor({2, 1});
-  embedding_backward(ctx_, dtokens, {}, tensor({3, 1}, {1e8, -1e8, 1.0}),
+  const Tensor dtokens = floats({2, 1});
+  embedding_backward(ctx_, dtokens, {}, floats({3, 1}, {1e8, -1e8, 1.0}),
                      integers({3}, Labels{1, 1, 1}), 3);
   EXPECT_EQ(dtokens.values(), (Values{0.0, 1.0}));
+}
+
+// A frequent token: adding 1 to 256 in bf16 (2048 in fp16) would leave it as it is.
+TEST_P(Embedding, ManyTokensOfOneRowAreAddedInF32) {
+  const index_t tokens = 3000;
+  const Tensor dtokens = tensor({1, 2}), dpositions = tensor({1, 2});
+  embedding_backward(ctx_, dtokens, dpositions,
+                     tensor({tokens, 2}, Values(2 * tokens, 1.0)),
+                     integers({tokens}, Labels(tokens, 0)), 1);
+  EXPECT_EQ(dtokens.values(), rounded({3000.0, 3000.0}));
+  EXPECT_EQ(dpositions.values(), rounded({3000.0, 3000.0}));
 }
 
 TEST_P(Embedding, ErrorsNameTheArgument) {

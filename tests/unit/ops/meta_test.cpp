@@ -25,6 +25,9 @@ const Dropout kDropout{0.1f, {1, 2}, 3, kPositions};
 const AttentionShape kAttention{2, 70, 4, 2, 24};
 
 TensorView f32(Context& ctx, Shape shape) { return ctx.saved.allocate(shape); }
+TensorView bf16(Context& ctx, Shape shape) {
+  return ctx.saved.allocate(shape, Dtype::bf16);
+}
 TensorView i32(Context& ctx, Shape shape) {
   return ctx.saved.allocate(shape, Dtype::i32);
 }
@@ -53,6 +56,11 @@ const std::vector<OpCall> kCalls{
      [](Context& c) {
        linear_backward(c, {f32(c, {2, 4}), f32(c, {3, 4}), f32(c, {3})}, f32(c, {2, 3}),
                        f32(c, {2, 4}), f32(c, {3, 4}));
+     }},
+    {"linear_backward_bf16",
+     [](Context& c) {
+       linear_backward(c, {bf16(c, {700, 4}), f32(c, {3, 4}), f32(c, {3})},
+                       bf16(c, {700, 3}), bf16(c, {700, 4}), bf16(c, {3, 4}));
      }},
     {"gelu_forward",
      [](Context& c) {
@@ -120,7 +128,7 @@ const std::vector<OpCall> kCalls{
      }},
     {"adamw",
      [](Context& c) {
-       adamw(c, f32(c, {5}), f32(c, {5}), f32(c, {5}), f32(c, {5}),
+       adamw(c, f32(c, {5}), bf16(c, {5}), f32(c, {5}), f32(c, {5}), f32(c, {5}),
              {0.1f, 0.9f, 0.9f, 1e-8f, 0.1f, 1.0f, 1});
      }},
     {"sum_of_powers", [](Context& c) { sum_of_powers(c, f32(c, {40000}), 2.0); }},

@@ -27,7 +27,7 @@ TEST_P(Norm, Forward) {
       const index_t tokens = 5;
       const Tensor x = random({tokens, width}, 1), weight = random({width}, 2);
       const Tensor shift = bias(kind, width, 3);
-      const Tensor y = tensor({tokens, width}), statistics = tensor({tokens, 2});
+      const Tensor y = tensor({tokens, width}), statistics = floats({tokens, 2});
       norm_forward(ctx_, kind, kEpsilon, y, statistics, {.x = x}, weight, shift);
       if (width == 1 && kind == NormKind::layer) {  // 0 * rstd: only the bias remains
         expect_close(y, Values(tokens, shift.values()[0]), tolerance());
@@ -49,14 +49,14 @@ TEST_P(Norm, ForwardAddsTheResidualWithAndWithoutDropout) {
       const Dropout dropout{probability, {1, 2}, 3, positions};
       const Tensor x = random({tokens, width}, 1), delta = random({tokens, width}, 2);
       const Tensor residual = tensor({tokens, width}), y = tensor({tokens, width});
-      const Tensor statistics = tensor({tokens, 2});
+      const Tensor statistics = floats({tokens, 2});
       const Tensor weight = random({width}, 3), shift = bias(kind, width, 4);
       norm_forward(ctx_, kind, kEpsilon, y, statistics, {x, delta, residual, dropout},
                    weight, shift);
       const Values r = sum_of(reference::dropout(delta.values(), dropout), x.values());
-      const auto expected =
-          reference::norm(kind, kEpsilon, r, weight.values(), values_or_none(shift));
       expect_close(residual, r, tolerance(), "residual");
+      const auto expected = reference::norm(kind, kEpsilon, residual.values(),
+                                            weight.values(), values_or_none(shift));
       expect_close(y, expected.y, tolerance(), "y");
       expect_close(statistics, expected.statistics, tolerance(), "statistics");
     }
@@ -78,7 +78,7 @@ TEST_P(Norm, BackwardAgainstFiniteDifferences) {
       };
       const Values rs = r.values(), ws = weight.values(), bs = values_or_none(shift);
 
-      const Tensor y = tensor(shape), statistics = tensor({shape[0], 2});
+      const Tensor y = tensor(shape), statistics = floats({shape[0], 2});
       norm_forward(ctx_, kind, kEpsilon, y, statistics, {.x = r}, weight, shift);
       norm_backward(ctx_, kind, {dr, dweight, dbias}, dy, r, statistics, weight);
 
@@ -106,7 +106,7 @@ TEST_P(Norm, BackwardAgainstFiniteDifferences) {
 TEST_P(Norm, BackwardTwiceIsBitwiseEqual) {
   const Shape shape{203, 65};
   const Tensor r = random(shape, 1), weight = random({65}, 2), dy = random(shape, 3);
-  const Tensor statistics = random({203, 2}, 4);
+  const Tensor statistics = floats({203, 2}, random_values(406, 4));
   const auto run = [&] {
     const Tensor dr = tensor(shape), dweight = tensor({65}), dbias = tensor({65});
     norm_backward(ctx_, NormKind::layer, {dr, dweight, dbias}, dy, r, statistics, weight);
@@ -121,7 +121,7 @@ TEST_P(Norm, BackwardTwiceIsBitwiseEqual) {
 }
 
 TEST_P(Norm, ErrorsNameTheArgument) {
-  const Tensor x = tensor({2, 4}), stats = tensor({2, 2}), w = tensor({4}),
+  const Tensor x = tensor({2, 4}), stats = floats({2, 2}), w = tensor({4}),
                odd = tensor({3});
   const auto forward = [&](NormKind kind, const Tensor& y, const Tensor& s,
                            const NormInput& in, const Tensor& weight, TensorView b) {

@@ -30,8 +30,10 @@ inline void PrintTo(const Precision& precision, std::ostream* out) {
 
 // f32: sums of n terms err by about sqrt(n) / 2 roundings of 6e-8; the shapes here have n
 // of some hundreds, and a result goes through at most a few such sums: 2e-6 is 33
-// roundings.
-inline const std::vector<Precision> kPrecisions{{Dtype::f32, 2e-6}};
+// roundings. 16 bits: sums are in f32, so what counts is that a result is rounded once or
+// twice, by 2^-9 (bf16) or 2^-12 (fp16) of its power of two.
+inline const std::vector<Precision> kPrecisions{
+    {Dtype::f32, 2e-6}, {Dtype::bf16, 0x1p-8}, {Dtype::fp16, 0x1p-11}};
 
 inline std::string precision_name(const testing::TestParamInfo<Precision>& info) {
   return name(info.param.dtype);
@@ -44,7 +46,8 @@ class Tensor {
   Tensor(Device& device, Shape shape, Dtype dtype = Dtype::f32)
       : buffer_(device.allocate(shape.count() * size_bytes(dtype), MemoryUse::workspace)),
         view_(buffer_.data(), dtype, shape) {}
-  Tensor(Device& device, Shape shape, const Values& values) : Tensor(device, shape) {
+  Tensor(Device& device, Shape shape, Dtype dtype, const Values& values)
+      : Tensor(device, shape, dtype) {
     assign(values);
   }
   Tensor(Device& device, Shape shape, const Labels& values)
@@ -56,10 +59,20 @@ class Tensor {
   const TensorView& view() const { return view_; }
   void assign(const Values& values) {
     require(static_cast<index_t>(values.size()) == view_.count(), "test: wrong size");
-    std::copy(values.begin(), values.end(), view_.data<float>());
+    with_type(view_.dtype(), [&]<class T>(TypeTag<T>) {
+      for (index_t i = 0; i < view_.count(); ++i) {
+        view_.data<T>()[i] = from_float<T>(static_cast<float>(values[i]));
+      }
+    });
   }
   Values values() const {
-    return Values(view_.data<float>(), view_.data<float>() + view_.count());
+    Values result;
+    with_type(view_.dtype(), [&]<class T>(TypeTag<T>) {
+      for (index_t i = 0; i < view_.count(); ++i) {
+        result.push_back(to_float(view_.data<T>()[i]));
+      }
+    });
+    return result;
   }
 
  private:
@@ -68,8 +81,12 @@ class Tensor {
 };
 
 inline bool same_bits(TensorView a, TensorView b) {
-  return a.bytes() == b.bytes() && std::memcmp(a.data<float>(), b.data<float>(),
-                                               static_cast<std::size_t>(a.bytes())) == 0;
+  require(a.dtype() == b.dtype() && is_floating(a.dtype()), "test: other dtypes");
+  return with_type(a.dtype(), [&]<class T>(TypeTag<T>) {
+    return a.bytes() == b.bytes() &&
+           std::memcmp(a.data<T>(), b.data<T>(), static_cast<std::size_t>(a.bytes())) ==
+               0;
+  });
 }
 
 // `count` values, uniform in (-1, 1), that f32 represents; another stream for each
@@ -130,11 +147,22 @@ void expect_error(Call call, const std::vector<std::string>& words) {
 
 class OpTest : public testing::TestWithParam<Precision> {
  protected:
-  Tensor tensor(Shape shape) { return {device_, shape}; }
-  Tensor tensor(Shape shape, const Values& values) { return {device_, shape, values}; }
+  // Of the parameter's dtype.
+  Tensor tensor(Shape shape) { return {device_, shape, GetParam().dtype}; }
+  Tensor tensor(Shape shape, const Values& values) {
+    return {device_, shape, GetParam().dtype, values};
+  }
+  Tensor floats(Shape shape) { return {device_, shape, Dtype::f32}; }
+  Tensor floats(Shape shape, const Values& values) {
+    return {device_, shape, Dtype::f32, values};
+  }
+  // As a tensor of the parameter's dtype holds them.
+  Values rounded(const Values& values) {
+    return tensor({static_cast<index_t>(values.size())}, values).values();
+  }
   Tensor integers(Shape shape, const Labels& values) { return {device_, shape, values}; }
   Tensor random(Shape shape, std::uint32_t salt) {
-    return {device_, shape, random_values(shape.count(), salt)};
+    return tensor(shape, random_values(shape.count(), salt));
   }
   double tolerance() const { return GetParam().tolerance; }
 
