@@ -33,14 +33,16 @@ double seconds(Communicator& world, Work work) {
 }
 
 void measure(Communicator& world, Communicator& staged, index_t elements) {
-  Device device(DeviceKind::cpu);
+  Device device(DeviceKind::cpu, Sharing::node);
   // Filled: pages that were never written are one page of zeros, which no cache misses.
-  const auto buffer = [&] {
-    Buffer result = device.allocate(elements * 4, MemoryUse::workspace);
+  const auto buffer = [&](MemoryUse use) {
+    Buffer result = device.allocate(elements * 4, use);
     std::fill_n(result.floats().data<float>(), elements, 1e-20f);
     return result;
   };
-  const Buffer x = buffer(), send = buffer(), receive = buffer();
+  const Buffer x = buffer(MemoryUse::gradients);
+  const Buffer send = buffer(MemoryUse::workspace),
+               receive = buffer(MemoryUse::workspace);
   const auto call = [&](const void* from) {
     MPI_Allreduce(from, receive.data(), static_cast<int>(elements), MPI_FLOAT, MPI_SUM,
                   MPI_COMM_WORLD);

@@ -2,9 +2,9 @@
 //
 // A tensor is cut into exchanges small enough to stay in cache. In each, the owner of a
 // part gets every other rank's piece of it and adds the pieces in rank order: between
-// nodes by a message; within the node it reads the others' memory, or where the system
-// forbids that, by way of the shared stage. Gathering is the mirror: owners write into
-// the others' memory.
+// nodes by a message; within the node it reads the others' memory (mapped here, or by
+// copies that the kernel makes), or where the system forbids that, by way of the shared
+// stage. Gathering is the mirror: owners write into the others' memory.
 //
 // Within a call, ranks of a node that reach each other's memory need not wait for each
 // other: a part of any rank's tensor is read and written by the part's owner alone.
@@ -15,6 +15,7 @@
 #include <map>
 #include <optional>
 
+#include "host_data.hpp"
 #include "llmtrain/comm/communicator.hpp"
 #include "llmtrain/comm/mpi_runtime.hpp"
 #include "mpi_check.hpp"
@@ -57,6 +58,7 @@ class MpiCommunicator : public Communicator {
     find_node_ranks();
     const auto others = static_cast<std::size_t>(size_ - 1);
     sources_.resize(others + 1);
+    outs_.reserve(others + 1);
     requests_.reserve(2 * others);
   }
 
@@ -75,9 +77,15 @@ class MpiCommunicator : public Communicator {
   void barrier() override { mpi_check(MPI_Barrier(comm_), "MPI_Barrier"); }
 
   using Communicator::all_gather;
-  std::vector<double> all_gather(std::span<const double> values) override;
-  std::vector<std::string> all_gather(const std::string& bytes) override;
-  std::string broadcast(const std::string& bytes, int root) override;
+  std::vector<double> all_gather(std::span<const double> values) override {
+    return all_gather_values(comm_, values);
+  }
+  std::vector<std::string> all_gather(const std::string& bytes) override {
+    return all_gather_bytes(comm_, bytes);
+  }
+  std::string broadcast(const std::string& bytes, int root) override {
+    return broadcast_bytes(comm_, bytes, root);
+  }
   std::unique_ptr<Communicator> split(int color) override;
 
  protected:
@@ -92,6 +100,10 @@ class MpiCommunicator : public Communicator {
   void find_node_ranks();
   int node_rank(int r) const { return node_rank_[static_cast<std::size_t>(r)]; }
   bool on_node(int r) const { return node_rank(r) >= 0; }
+  // The tensor of rank r in this process, if it is mapped.
+  std::byte* mapped(int r) const {
+    return peers_ && on_node(r) ? peers_->mapped(node_rank(r)) : nullptr;
+  }
   // The ranks other than this one are visited from the next one on, so that not all of
   // them reach for the same rank's memory.
   template <class Visit>
@@ -115,9 +127,10 @@ class MpiCommunicator : public Communicator {
   template <class PartOf>
   void fill_stage(const std::byte* full, PartOf part_of);
   template <class T, class PartOf>
-  void reduce_exchange(std::byte* out, const std::byte* full, PartOf part_of);
+  void reduce_exchange(const std::byte* full, PartOf part_of);
   template <class PartOf>
-  void gather_exchange(std::byte* full, const std::byte* own, PartOf part_of);
+  void gather_exchange(std::byte* full, const std::byte* own, PartOf part_of,
+                       bool to_mapped = true);
   template <class T>
   void reduce_scatter_of(TensorView slice, TensorView full);
   template <class T>
@@ -133,6 +146,7 @@ class MpiCommunicator : public Communicator {
   index_t exchange_bytes_ = 0;
   // Of the current exchange; kept so that an exchange allocates nothing.
   std::vector<const std::byte*> sources_;  // by rank: its piece for this rank
+  std::vector<std::byte*> outs_;           // where its sum goes
   // Pieces that did not come by the stage. Aligned, for the kernel copies to it by pages.
   struct alignas(4096) Page {
     std::byte bytes[4096];
@@ -154,47 +168,6 @@ void MpiCommunicator::find_node_ranks() {
   for (int& r : node_rank_) r = r == MPI_UNDEFINED ? -1 : r;
   MPI_Group_free(&all);
   MPI_Group_free(&local);
-}
-
-std::vector<double> MpiCommunicator::all_gather(std::span<const double> values) {
-  std::vector<double> result(values.size() * static_cast<std::size_t>(size_));
-  const int count = mpi_count(static_cast<index_t>(values.size()));
-  mpi_check(MPI_Allgather(values.data(), count, MPI_DOUBLE, result.data(), count,
-                          MPI_DOUBLE, comm_),
-            "MPI_Allgather");
-  return result;
-}
-
-std::vector<std::string> MpiCommunicator::all_gather(const std::string& bytes) {
-  const auto n = static_cast<std::size_t>(size_);
-  const int own = mpi_count(static_cast<index_t>(bytes.size()));
-  std::vector<int> counts(n), offsets(n);
-  mpi_check(MPI_Allgather(&own, 1, MPI_INT, counts.data(), 1, MPI_INT, comm_),
-            "MPI_Allgather");
-  index_t total = 0;
-  for (std::size_t r = 0; r < n; ++r) {
-    offsets[r] = mpi_count(total);
-    total += counts[r];
-  }
-  std::string joined(static_cast<std::size_t>(mpi_count(total)), '\0');
-  mpi_check(MPI_Allgatherv(bytes.data(), own, MPI_BYTE, joined.data(), counts.data(),
-                           offsets.data(), MPI_BYTE, comm_),
-            "MPI_Allgatherv");
-  std::vector<std::string> result;
-  for (std::size_t r = 0; r < n; ++r) {
-    result.push_back(joined.substr(static_cast<std::size_t>(offsets[r]),
-                                   static_cast<std::size_t>(counts[r])));
-  }
-  return result;
-}
-
-std::string MpiCommunicator::broadcast(const std::string& bytes, int root) {
-  int count = rank_ == root ? mpi_count(static_cast<index_t>(bytes.size())) : 0;
-  mpi_check(MPI_Bcast(&count, 1, MPI_INT, root, comm_), "MPI_Bcast");
-  std::string result = bytes;
-  result.resize(static_cast<std::size_t>(count));
-  mpi_check(MPI_Bcast(result.data(), count, MPI_BYTE, root, comm_), "MPI_Bcast");
-  return result;
 }
 
 Communicator::Ticket MpiCommunicator::do_send(TensorView x, int to, int tag) {
@@ -289,11 +262,10 @@ void MpiCommunicator::fill_stage(const std::byte* full, PartOf part_of) {
   });
 }
 
-// out = the sum in rank order of every rank's part_of(own rank), elements T; out may be
-// that part of full.
+// outs_ = the sum in rank order of every rank's part_of(own rank), elements T; outs_ may
+// be that part of any rank's tensor.
 template <class T, class PartOf>
-void MpiCommunicator::reduce_exchange(std::byte* out, const std::byte* full,
-                                      PartOf part_of) {
+void MpiCommunicator::reduce_exchange(const std::byte* full, PartOf part_of) {
   const Part own = part_of(rank_);
   sources_[static_cast<std::size_t>(rank_)] = full + own.begin;
   for_others([&](int r) {
@@ -307,20 +279,26 @@ void MpiCommunicator::reduce_exchange(std::byte* out, const std::byte* full,
   if (peers_) {
     for_others([&](int r) {
       if (!on_node(r)) return;
+      const std::byte*& source = sources_[static_cast<std::size_t>(r)];
+      if (mapped(r)) {
+        source = mapped(r) + own.begin;
+        return;
+      }
       std::byte* const to = received_[0].bytes + slot_begin(r, rank_);
-      sources_[static_cast<std::size_t>(r)] = to;
+      source = to;
       peers_->read(node_rank(r), own.begin, to, own.bytes);
     });
   }
   finish_exchanges();
-  sum_in_order(reinterpret_cast<T*>(out), sources_, own.bytes / index_t{sizeof(T)});
+  sum_in_order<T>(outs_, sources_, own.bytes / index_t{sizeof(T)});
   if (stage_) stage_->end();
 }
 
 // full[part_of(r)] = the `own` of rank r, for all r; own may be part_of(rank()) of full.
+// Without `to_mapped`, the tensors that are mapped here have it already.
 template <class PartOf>
 void MpiCommunicator::gather_exchange(std::byte* full, const std::byte* own,
-                                      PartOf part_of) {
+                                      PartOf part_of, bool to_mapped) {
   const Part mine = part_of(rank_);
   for_others([&](int r) {
     if (on_node(r)) return;
@@ -329,7 +307,12 @@ void MpiCommunicator::gather_exchange(std::byte* full, const std::byte* own,
   });
   if (peers_) {
     for_others([&](int r) {
-      if (on_node(r)) peers_->write(node_rank(r), mine.begin, own, mine.bytes);
+      if (!on_node(r)) return;
+      if (!mapped(r)) {
+        peers_->write(node_rank(r), mine.begin, own, mine.bytes);
+      } else if (to_mapped) {
+        copy_bytes(mapped(r) + mine.begin, own, mine.bytes);
+      }
     });
   }
   if (stage_) {
@@ -352,9 +335,8 @@ void MpiCommunicator::reduce_scatter_of(TensorView slice, TensorView full) {
   const index_t n = slice.bytes();
   for (index_t done = 0; done < n; done += piece()) {
     const index_t bytes = std::min(piece(), n - done);
-    reduce_exchange<T>(slice.storage() + done, full.storage(), [&](int r) {
-      return Part{r * n + done, bytes};
-    });
+    outs_.assign(1, slice.storage() + done);
+    reduce_exchange<T>(full.storage(), [&](int r) { return Part{r * n + done, bytes}; });
   }
 }
 
@@ -370,9 +352,14 @@ void MpiCommunicator::all_reduce_of(TensorView x) {
       const index_t begin = std::min(r * each, bytes);
       return Part{done + begin, std::min(each, bytes - begin)};
     };
-    std::byte* const own = data + part_of(rank_).begin;
-    reduce_exchange<T>(own, data, part_of);
-    gather_exchange(data, own, part_of);
+    const index_t own = part_of(rank_).begin;
+    // Sums go to all whose tensors are mapped while their cache lines are here.
+    outs_.assign(1, data + own);
+    for_others([&](int r) {
+      if (mapped(r)) outs_.push_back(mapped(r) + own);
+    });
+    reduce_exchange<T>(data, part_of);
+    gather_exchange(data, data + own, part_of, false);
   }
 }
 

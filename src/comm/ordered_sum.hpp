@@ -10,19 +10,21 @@
 
 namespace llmtrain {
 
-// out[i] = sources[0][i] + sources[1][i] + ..., in that order; out may be one of the
+// Every out[i] = sources[0][i] + sources[1][i] + ..., in that order; outs may be among the
 // sources. A group of elements stays in registers while the sources pass by.
 template <class T>
-void sum_in_order(T* out, std::span<const std::byte* const> sources, index_t count) {
+void sum_in_order(std::span<std::byte* const> outs,
+                  std::span<const std::byte* const> sources, index_t count) {
   constexpr index_t kGroup = 64;
-  // Bytes to prefetch: the CPU's own prefetch ends with the page.
+  // Bytes to prefetch, for the CPU's own prefetch ends with the page; to write, for most
+  // sources are outs too.
   constexpr std::size_t kAhead = 4096;
   const auto add_group = [&](index_t begin, auto elements) {
     float sums[kGroup];
     const auto source = [&](std::size_t s) {
       const T* const x = reinterpret_cast<const T*>(sources[s]) + begin;
       for (std::size_t byte = 0; byte < sizeof(T) * kGroup; byte += 64) {
-        __builtin_prefetch(reinterpret_cast<const std::byte*>(x) + kAhead + byte);
+        __builtin_prefetch(reinterpret_cast<const std::byte*>(x) + kAhead + byte, 1);
       }
       return x;
     };
@@ -32,7 +34,12 @@ void sum_in_order(T* out, std::span<const std::byte* const> sources, index_t cou
       x = source(s);
       for (index_t i = 0; i < elements; ++i) sums[i] += to_float(x[i]);
     }
-    for (index_t i = 0; i < elements; ++i) out[begin + i] = from_float<T>(sums[i]);
+    T rounded[kGroup];
+    for (index_t i = 0; i < elements; ++i) rounded[i] = from_float<T>(sums[i]);
+    for (std::byte* const to : outs) {
+      T* const out = reinterpret_cast<T*>(to) + begin;
+      for (index_t i = 0; i < elements; ++i) out[i] = rounded[i];
+    }
   };
   index_t begin = 0;
   for (; begin + kGroup <= count; begin += kGroup) {

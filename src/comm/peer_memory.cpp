@@ -44,7 +44,10 @@ std::unique_ptr<PeerMemory> PeerMemory::make(MPI_Comm node) {
 }
 
 PeerMemory::PeerMemory(MPI_Comm node)
-    : area_(node, sizeof(Notice)), base_(static_cast<std::size_t>(area_.size())) {
+    : area_(node, sizeof(Notice)),
+      base_(static_cast<std::size_t>(area_.size())),
+      mapped_(base_.size()),
+      mappings_(area_.size()) {
   std::random_device random;
   token_ = static_cast<std::uint64_t>(random()) << 32 | random();
   Notice& own = *new (area_.of(area_.rank())) Notice{};
@@ -77,10 +80,17 @@ void PeerMemory::meet() {
 }
 
 void PeerMemory::open(std::byte* base) {
-  notice(area_.rank()).base = base;
+  Notice& own = notice(area_.rank());
+  own.base = base;
+  own.place = SharedMemory::find(base).value_or(SharedPlace{});
+  own.freed = SharedMemory::freed();
   meet();
   for (int r = 0; r < area_.size(); ++r) {
-    base_[static_cast<std::size_t>(r)] = notice(r).base;
+    const Notice& peer = notice(r);
+    base_[static_cast<std::size_t>(r)] = peer.base;
+    mapped_[static_cast<std::size_t>(r)] =
+        r == area_.rank() ? base
+                          : mappings_.find(r, peer.process, peer.place, peer.freed);
   }
 }
 

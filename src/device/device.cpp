@@ -7,7 +7,23 @@
 #include <numeric>
 #include <utility>
 
+#include "llmtrain/device/shared_memory.hpp"
+
 namespace llmtrain {
+
+namespace {
+
+// mmap: page-aligned, zeroed by the kernel, and returned to it at once when freed. Null
+// with errno set.
+std::byte* map_private(index_t bytes) {
+  void* const data = mmap(nullptr, static_cast<std::size_t>(bytes),
+                          PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return nullptr;
+  madvise(data, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
+  return static_cast<std::byte*>(data);
+}
+
+}  // namespace
 
 const char* name(MemoryUse use) {
   switch (use) {
@@ -40,6 +56,11 @@ void Device::count(index_t bytes, MemoryUse use) {
   }
 }
 
+bool Device::shares(MemoryUse use) const {
+  return sharing_ == Sharing::node &&
+         (use == MemoryUse::weights || use == MemoryUse::gradients);
+}
+
 Buffer Device::allocate(index_t bytes, MemoryUse use) {
   require(bytes >= 0, "negative allocation ", bytes);
   Buffer buffer;
@@ -47,17 +68,20 @@ Buffer Device::allocate(index_t bytes, MemoryUse use) {
   buffer.bytes_ = bytes;
   buffer.use_ = use;
   if (!is_meta() && bytes > 0) {
-    // mmap: page-aligned, zeroed by the kernel, and returned to it at once when freed.
-    void* const data = mmap(nullptr, static_cast<std::size_t>(bytes),
-                            PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) {
+    bool is_short = false;
+    if (shares(use)) {
+      buffer.data_ = SharedMemory::allocate(bytes);
+      buffer.shared_ = buffer.data_ != nullptr;
+      is_short = !buffer.shared_ && (errno == ENOSPC || errno == ENOMEM);
+    }
+    // Where nothing can be shared, private memory does: others reach it in other ways.
+    if (!buffer.shared_ && !is_short) buffer.data_ = map_private(bytes);
+    if (buffer.data_ == nullptr) {
       buffer.device_ = nullptr;
       fail(Status::resources, "cannot allocate ", bytes >> 20, " MiB for ", name(use),
            ": ", std::strerror(errno), " (", used_bytes() >> 20,
            " MiB are in use; reduce batch.micro, or shard with parallel.zero)");
     }
-    madvise(data, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
-    buffer.data_ = static_cast<std::byte*>(data);
   }
   count(bytes, use);
   return buffer;
@@ -66,7 +90,12 @@ Buffer Device::allocate(index_t bytes, MemoryUse use) {
 Buffer::~Buffer() {
   if (device_ == nullptr) return;
   device_->count(-bytes_, use_);
-  if (data_ != nullptr) munmap(data_, static_cast<std::size_t>(bytes_));
+  if (data_ == nullptr) return;
+  if (shared_) {
+    SharedMemory::free(data_);
+  } else {
+    munmap(data_, static_cast<std::size_t>(bytes_));
+  }
 }
 
 void Buffer::swap(Buffer& other) noexcept {
@@ -74,6 +103,7 @@ void Buffer::swap(Buffer& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
   std::swap(use_, other.use_);
+  std::swap(shared_, other.shared_);
 }
 
 }  // namespace llmtrain

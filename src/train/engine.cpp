@@ -58,7 +58,7 @@ Engine::Engine(const Config& config, ProcessGrid& grid)
 Engine::Engine(const Config& config, DeviceKind kind, ArenaSizes sizes, ProcessGrid& grid)
     : config_(config),
       grid_(grid),
-      device_(kind),
+      device_(kind, grid.shape()[Axis::data] > 1 ? Sharing::node : Sharing::none),
       saved_(device_, 0, MemoryUse::activations),
       scratch_(device_, sizes.scratch, MemoryUse::workspace),
       ctx_{device_, saved_, scratch_},

@@ -14,6 +14,10 @@ namespace llmtrain {
 
 enum class DeviceKind { cpu, meta };
 
+// Whether other ranks of the node can map what collectives move (weights and gradients).
+// Such memory has small pages on most systems, so a rank alone does without.
+enum class Sharing { none, node };
+
 enum class MemoryUse { weights, gradients, masters, moments, activations, workspace };
 constexpr int kMemoryUses = 6;
 const char* name(MemoryUse use);
@@ -24,7 +28,8 @@ class Buffer;
 // buffers.
 class Device {
  public:
-  explicit Device(DeviceKind kind) : kind_(kind) {}
+  explicit Device(DeviceKind kind, Sharing sharing = Sharing::none)
+      : kind_(kind), sharing_(sharing) {}
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
@@ -43,8 +48,10 @@ class Device {
  private:
   friend class Buffer;
   void count(index_t bytes, MemoryUse use);
+  bool shares(MemoryUse use) const;
 
   DeviceKind kind_;
+  Sharing sharing_;
   std::array<index_t, kMemoryUses> used_{}, at_peak_{};
   index_t peak_ = 0;
 };
@@ -77,6 +84,7 @@ class Buffer {
   std::byte* data_ = nullptr;
   index_t bytes_ = 0;
   MemoryUse use_ = MemoryUse::workspace;
+  bool shared_ = false;
 };
 
 }  // namespace llmtrain
