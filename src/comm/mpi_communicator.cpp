@@ -12,12 +12,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <optional>
 
 #include "host_data.hpp"
 #include "llmtrain/comm/communicator.hpp"
 #include "llmtrain/comm/mpi_runtime.hpp"
+#include "messages.hpp"
 #include "mpi_check.hpp"
 #include "ordered_sum.hpp"
 #include "peer_memory.hpp"
@@ -29,9 +29,6 @@ namespace {
 
 // The pieces of an exchange that are read from others' memory: the fastest of 32 KiB to
 // 1 MiB.
-// Of messages; exchanges within collectives have tag 0.
-constexpr int kFirstTag = 1;
-
 constexpr index_t kPeerExchange = 256 << 10;
 
 // Where rank r's part of an exchange lies in the full tensor, in bytes.
@@ -92,9 +89,13 @@ class MpiCommunicator : public Communicator {
   void do_reduce_scatter(TensorView slice, TensorView full) override;
   void do_all_gather(TensorView full, TensorView slice) override;
   void do_all_reduce(TensorView x) override;
-  Ticket do_send(TensorView x, int to, int tag) override;
-  void do_finish_send(Ticket ticket) override;
-  void do_receive(TensorView x, int from, int tag) override;
+  Ticket do_send(TensorView x, int to, int tag) override {
+    return messages_.send(comm_, x, to, tag);
+  }
+  void do_finish_send(Ticket ticket) override { messages_.finish_send(ticket); }
+  void do_receive(TensorView x, int from, int tag) override {
+    messages_.receive(comm_, x, from, tag);
+  }
 
  private:
   void find_node_ranks();
@@ -153,8 +154,7 @@ class MpiCommunicator : public Communicator {
   };
   std::vector<Page> received_;
   std::vector<MPI_Request> requests_;
-  std::map<Ticket, MPI_Request> sends_;  // not finished
-  Ticket next_ticket_ = 0;
+  Messages messages_;
 };
 
 void MpiCommunicator::find_node_ranks() {
@@ -168,28 +168,6 @@ void MpiCommunicator::find_node_ranks() {
   for (int& r : node_rank_) r = r == MPI_UNDEFINED ? -1 : r;
   MPI_Group_free(&all);
   MPI_Group_free(&local);
-}
-
-Communicator::Ticket MpiCommunicator::do_send(TensorView x, int to, int tag) {
-  MPI_Request request;
-  mpi_check(MPI_Isend(x.storage(), mpi_count(x.bytes()), MPI_BYTE, to, kFirstTag + tag,
-                      comm_, &request),
-            "MPI_Isend");
-  sends_.emplace(next_ticket_, request);
-  return next_ticket_++;
-}
-
-void MpiCommunicator::do_finish_send(Ticket ticket) {
-  const auto send = sends_.find(ticket);
-  require(send != sends_.end(), "no message ", ticket, " is on its way");
-  mpi_check(MPI_Wait(&send->second, MPI_STATUS_IGNORE), "MPI_Wait");
-  sends_.erase(send);
-}
-
-void MpiCommunicator::do_receive(TensorView x, int from, int tag) {
-  mpi_check(MPI_Recv(x.storage(), mpi_count(x.bytes()), MPI_BYTE, from, kFirstTag + tag,
-                     comm_, MPI_STATUS_IGNORE),
-            "MPI_Recv");
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int color) {

@@ -232,6 +232,40 @@ TEST(CollectivesAcrossNodes, BitwiseEqual) {
   }
 }
 
+// Two tags around a ring, several messages on their way, the larger ones not buffered: each
+// kind arrives in the order of sending, whichever is received first.
+TEST(Messages, KeepTheirOrderAndTag) {
+  const auto world = make_world_communicator();
+  const int size = world->size(), rank = world->rank();
+  if (size == 1) {
+    std::vector<float> x(1);
+    EXPECT_THROW(world->send(view(x), 0, 0), Error);
+    return;
+  }
+  const int next = (rank + 1) % size, before = (rank + size - 1) % size;
+  constexpr int kMessages = 3;
+  const index_t messages_before = world->traffic().messages;
+  std::vector<std::vector<float>> sent;
+  std::vector<Communicator::Ticket> tickets;
+  for (int m = 0; m < kMessages; ++m) {
+    for (int tag = 0; tag < 2; ++tag) {
+      sent.emplace_back(100000, static_cast<float>(100 * rank + 10 * tag + m));
+      tickets.push_back(world->send(view(sent.back()), next, tag));
+    }
+  }
+  for (int tag = 1; tag >= 0; --tag) {
+    for (int m = 0; m < kMessages; ++m) {
+      std::vector<float> got(100000);
+      world->receive(view(got), before, tag);
+      EXPECT_EQ(got, std::vector<float>(100000,
+                                        static_cast<float>(100 * before + 10 * tag + m)));
+    }
+  }
+  for (const Communicator::Ticket ticket : tickets) world->finish_send(ticket);
+  EXPECT_THROW(world->finish_send(tickets[0]), Error);
+  EXPECT_EQ(world->traffic().messages - messages_before, 2 * kMessages * 100000);
+}
+
 TEST(Grid, CoordinatesAndGroups) {
   const auto world = make_world_communicator();
   const int size = world->size();
