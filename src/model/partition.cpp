@@ -19,6 +19,7 @@ std::vector<std::int64_t> parse(const std::string& text) {
     const auto [next, fault] = std::from_chars(at, end, number);
     if (fault != std::errc() || number < 1 || (next < end && *next != ',')) return {};
     numbers.push_back(number);
+    if (next + 1 == end) return {};  // a comma at the end
     at = next < end ? next + 1 : end;
   }
   return numbers;
