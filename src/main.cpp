@@ -77,9 +77,7 @@ void print_data(Log& log, const Config& config, const data::Datasets& datasets,
 }
 
 Status check(const app::Input& input, Communicator& world, Log& log) {
-  print_model(log, input.config,
-              *Engine::plan(input.config, grid_shape(input.config.parallel, world.size()),
-                            world.rank()));
+  print_model(log, input.config, grid_shape(input.config.parallel, world.size()));
   log.line("check      the input is valid");
   return Status::finished;
 }

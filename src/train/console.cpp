@@ -18,6 +18,28 @@ std::string format(const char* pattern, Args... args) {
   return text;
 }
 
+// Parameters of the model, however it is laid out.
+index_t parameter_count(const Config& config) {
+  Config whole = config;
+  whole.parallel = {};
+  whole.batch.global = whole.batch.micro;
+  return Engine::plan(whole, GridShape{}, 0)->units().parameter_count();
+}
+
+// The ranks of a pipeline differ; replicas and tensor ranks allocate alike.
+std::unique_ptr<Engine> largest_plan(const Config& config, const GridShape& shape) {
+  const int stages = shape[Axis::pipeline];
+  const int between_stages = shape.ranks() / shape[Axis::data] / stages;
+  std::unique_ptr<Engine> largest;
+  for (int stage = 0; stage < stages; ++stage) {
+    auto plan = Engine::plan(config, shape, stage * between_stages);
+    if (!largest || plan->device().peak_bytes() > largest->device().peak_bytes()) {
+      largest = std::move(plan);
+    }
+  }
+  return largest;
+}
+
 }  // namespace
 
 std::string duration(double seconds) {
@@ -32,8 +54,9 @@ std::string memory(index_t bytes) {
   return mib < 1024 ? format("%.1f MiB", mib) : format("%.2f GiB", mib / 1024);
 }
 
-void print_model(Log& log, const Config& config, const Engine& engine) {
+void print_model(Log& log, const Config& config, const GridShape& shape) {
   const ModelConfig& model = config.model;
+  const std::unique_ptr<Engine> engine = largest_plan(config, shape);
   log.line(format(
       "model      %s, %lld layers, width %lld, %lld heads (%lld key/value), "
       "mlp %lld, context %lld, vocabulary %lld",
@@ -41,22 +64,21 @@ void print_model(Log& log, const Config& config, const Engine& engine) {
       static_cast<long long>(model.width), static_cast<long long>(model.heads),
       static_cast<long long>(model.kv_heads), static_cast<long long>(model.mlp_width),
       static_cast<long long>(model.context), static_cast<long long>(model.vocabulary)));
-  log.line(
-      format("           %.3f M parameters, %.2f MFLOP a token (6 N + 6 L C T, causal)",
-             static_cast<double>(engine.units().parameter_count()) / 1e6,
-             flops_per_token(model) / 1e6));
+  log.line(format(
+      "           %.3f M parameters, %.2f MFLOP a token (6 N + 6 L C T, causal)",
+      static_cast<double>(parameter_count(config)) / 1e6, flops_per_token(model) / 1e6));
   const PrecisionConfig& precision = config.precision;
   log.line("precision  ", name(precision.dtype), ", gradients ",
            name(precision.gradients), ", reduced in ", name(precision.reduction));
   std::string uses;
   for (int use = 0; use < kMemoryUses; ++use) {
     const auto which = static_cast<MemoryUse>(use);
-    if (engine.device().peak_bytes(which) == 0) continue;
+    if (engine->device().peak_bytes(which) == 0) continue;
     uses += cat(uses.empty() ? "" : ", ", name(which), " ",
-                memory(engine.device().peak_bytes(which)));
+                memory(engine->device().peak_bytes(which)));
   }
-  log.line("memory     a rank allocates ", memory(engine.device().peak_bytes()), ": ",
-           uses);
+  log.line("memory     a rank allocates ", shape[Axis::pipeline] > 1 ? "up to " : "",
+           memory(engine->device().peak_bytes()), ": ", uses);
 }
 
 std::string step_line(const StepLine& line) {

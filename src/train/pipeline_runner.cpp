@@ -59,16 +59,24 @@ PipelineRunner::Slot& PipelineRunner::slot_of(int chunk, int micro_batch) {
 
 void PipelineRunner::free_slot(Slot& slot) { slot.chunk = slot.micro_batch = -1; }
 
-PipelineRunner::GradientBuffer& PipelineRunner::next_gradient() {
-  gradient_ = (gradient_ + 1) % gradients_.size();
-  finish(gradients_[gradient_].sends);
-  return gradients_[gradient_];
+// What stands between two parts.
+Shape PipelineRunner::activation_shape(const ModelInput& input) const {
+  return {input.tokens.count(), model_.config().width};
 }
 
-// The first elements of `flat` as what stands between two parts.
-TensorView PipelineRunner::activation(const ModelInput& input, TensorView flat) const {
-  const index_t tokens = input.tokens.count(), width = model_.config().width;
-  return flat.flat(0, tokens * width).as({tokens, width});
+void PipelineRunner::receive_input(Slot& slot, const ModelInput& input, int from) {
+  slot.input = slot.arena.allocate(activation_shape(input), model_.dtype());
+  pipeline_.receive(slot.input, from, kActivationTag);
+}
+
+TensorView PipelineRunner::next_gradient(const ModelInput& input) {
+  gradient_ = (gradient_ + 1) % gradients_.size();
+  finish(gradients_[gradient_].sends);
+  const Shape shape = activation_shape(input);
+  return gradients_[gradient_]
+      .buffer.view(model_.dtype())
+      .flat(0, shape.count())
+      .as(shape);
 }
 
 double PipelineRunner::forward_backward(Units& units, std::span<const ModelInput> inputs,
@@ -86,13 +94,9 @@ double PipelineRunner::forward_backward(Units& units, std::span<const ModelInput
     const ModelInput& input = input_of(action);
     const int chunk = action.chunk, m = action.micro_batch;
     switch (action.kind) {
-      case Action::Kind::receive_activation: {
-        Slot& slot = take_slot(chunk, m);
-        const Shape shape{input.tokens.count(), model_.config().width};
-        slot.input = slot.arena.allocate(shape, model_.dtype());
-        pipeline_.receive(slot.input, action.peer, kActivationTag);
+      case Action::Kind::receive_activation:
+        receive_input(take_slot(chunk, m), input, action.peer);
         break;
-      }
       case Action::Kind::forward: {
         const bool received = pipeline_.size() > 1 && !model_.part(chunk).embedding;
         Slot& slot = received ? slot_of(chunk, m) : take_slot(chunk, m);
@@ -108,13 +112,11 @@ double PipelineRunner::forward_backward(Units& units, std::span<const ModelInput
         break;
       }
       case Action::Kind::receive_gradient:
-        dx = activation(input, next_gradient().buffer.view(model_.dtype()));
+        dx = next_gradient(input);
         pipeline_.receive(dx, action.peer, kGradientTag);
         break;
       case Action::Kind::backward: {
-        if (model_.part(chunk).head) {
-          dx = activation(input, next_gradient().buffer.view(model_.dtype()));
-        }
+        if (model_.part(chunk).head) dx = next_gradient(input);
         const bool last = --backward_left[static_cast<std::size_t>(chunk)] == 0;
         units.begin_micro_batch(last ? Units::MicroBatch::last
                                      : Units::MicroBatch::more_follow);
@@ -147,11 +149,7 @@ PipelineRunner::Slot& PipelineRunner::forward_only(Units& units,
     }
     slot = &take_slot(chunk, 0);
     const ModelPart& part = model_.part(chunk);
-    if (!part.embedding) {
-      const Shape shape{input.tokens.count(), model_.config().width};
-      slot->input = slot->arena.allocate(shape, model_.dtype());
-      pipeline_.receive(slot->input, (stage + stages - 1) % stages, kActivationTag);
-    }
+    if (!part.embedding) receive_input(*slot, input, (stage + stages - 1) % stages);
     Context ctx = context(*slot);
     model_.forward(ctx, units, chunk, input, slot->input, Transformer::Mode::evaluate,
                    slot->state);

@@ -50,7 +50,7 @@ Trainer::Trainer(const Config& config, const RunDescription& description,
       requests_(requests) {
   requests_.begin(grid.world().rank() == 0, config.run.directory,
                   description.wall_seconds, description.started);
-  print_model(log_, config_, *Engine::plan(config_, grid.shape(), grid.world().rank()));
+  print_model(log_, config_, grid.shape());
   progress_.epoch_size = sampler_.epoch_size();
   progress_.seed = static_cast<std::uint64_t>(config_.run.seed);
   progress_.data_fingerprint = fingerprint_;
@@ -323,7 +323,7 @@ std::optional<double> Trainer::validate() {
     sums[0] += engine_.evaluate(model_input(batch, 0));
     sums[1] += static_cast<double>(batch.valid_tokens);
   }
-  if (!engine_.counts_samples()) sums[0] = sums[1] = 0;
+  if (!grid_.counts_samples()) sums[0] = sums[1] = 0;
   const std::vector<double> all = grid_.world().all_gather(sums);
   double loss = 0, tokens = 0;
   for (std::size_t r = 0; r < all.size(); r += 2) {

@@ -16,8 +16,9 @@ std::string duration(double seconds);
 // "1.23 GiB", "456 MiB".
 std::string memory(index_t bytes);
 
-// Parameters, arithmetic, and the memory that one rank allocates by use.
-void print_model(Log& log, const Config& config, const Engine& engine);
+// Parameters and arithmetic of the whole model, and the memory by use of the rank that
+// allocates most in a job of that shape.
+void print_model(Log& log, const Config& config, const GridShape& shape);
 
 struct StepLine {
   index_t step, total_steps;

@@ -61,10 +61,9 @@ class Engine {
   // One optimizer step. Collective.
   StepOutcome train_step(const StepInput& input);
   // Sums over this rank's micro-batch, without dropout. Collective: all ranks call
-  // equally often. Not reduced; 0 on ranks that do not count (counts_samples).
+  // equally often. Not reduced: of the ranks that work on the same samples, callers count the
+  // one that ProcessGrid::counts_samples() names.
   double evaluate(const ModelInput& input);
-  // Whether this rank's losses and tokens count: one of those that work on the same samples.
-  bool counts_samples() const { return grid_.counts_samples(); }
   // Logits after the last of `tokens` (at most model.context), f32 on the host.
   // Collective.
   std::vector<float> last_logits(std::span<std::int32_t> tokens);

@@ -59,8 +59,10 @@ class PipelineRunner {
   Slot& slot_of(int chunk, int micro_batch);
   void free_slot(Slot& slot);
   void finish(std::vector<Communicator::Ticket>& sends);
-  GradientBuffer& next_gradient();
-  TensorView activation(const ModelInput& input, TensorView flat) const;
+  Shape activation_shape(const ModelInput& input) const;
+  void receive_input(Slot& slot, const ModelInput& input, int from);
+  // The other gradient buffer, once its message is done.
+  TensorView next_gradient(const ModelInput& input);
   Context context(Slot& slot) { return {ctx_.device, slot.arena, ctx_.scratch}; }
   // One micro-batch through all parts of this rank, alone.
   Slot& forward_only(Units& units, const ModelInput& input);
