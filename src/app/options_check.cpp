@@ -250,6 +250,12 @@ void check_precision(Conflicts& conflicts, const PrecisionConfig& precision) {
                   "must be f32 or precision.dtype = ", name(precision.dtype),
                   "; hint: precision.gradients = f32");
   }
+  if (precision.reduction == Precision::fp16 && precision.dtype != Precision::fp16) {
+    conflicts.add(
+        {"precision.reduction", "precision.dtype"},
+        "needs precision.dtype = fp16, whose loss scale keeps small gradients from "
+        "vanishing; hint: precision.reduction = bf16");
+  }
   if (precision.loss_scale < precision.loss_scale_minimum) {
     conflicts.add({"precision.loss_scale", "precision.loss_scale_minimum"},
                   "must be at least precision.loss_scale_minimum = ",

@@ -141,6 +141,9 @@ const std::vector<BadText> kBadTexts = {
      "run.ini:2: parallel.blocks = 3,x: must be 1 numbers from 1, separated by commas, "
      "that "
      "add up to model.layers = 6; hint: leave it empty"},
+    {"[precision]\ndtype = bf16\nreduction = fp16\n",
+     "run.ini:3: precision.reduction = fp16: needs precision.dtype = fp16, whose loss "
+     "scale"},
     {"[precision]\nloss_scale_minimum = 1e6\n",
      "run.ini:2: precision.loss_scale = 65536: must be at least "
      "precision.loss_scale_minimum = 1000000"},
